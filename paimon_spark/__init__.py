@@ -1,0 +1,64 @@
+"""Apache Paimon primary-key tables for PySpark, in pure Python.
+
+``spark.read.format("paimon-py").load(path)`` and ``df.write.format("paimon-py")`` need nothing from here.
+:class:`PaimonTable` works without Spark; :func:`register` and :func:`read` are for Spark sessions. Names are loaded
+when they are first used, so that a Spark worker pays only for what it needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paimon_spark.errors import (
+        CommitConflict,
+        CommitStateUnknown,
+        CorruptFile,
+        InvalidInput,
+        InvalidOption,
+        NotFound,
+        PaimonError,
+        StorageError,
+        UnsupportedFeature,
+    )
+    from paimon_spark.spark.session import read, register
+    from paimon_spark.table import PaimonTable
+
+__all__ = [
+    "CommitConflict",
+    "CommitStateUnknown",
+    "CorruptFile",
+    "InvalidInput",
+    "InvalidOption",
+    "NotFound",
+    "PaimonError",
+    "PaimonTable",
+    "StorageError",
+    "UnsupportedFeature",
+    "read",
+    "register",
+]
+
+_HOMES = {
+    "PaimonTable": "paimon_spark.table",
+    "read": "paimon_spark.spark.session",
+    "register": "paimon_spark.spark.session",
+}
+
+# The first import of a package below this one binds its name here, and one is called ``read`` like the function.
+# Once imported it never binds again, and the name is free.
+import_module("paimon_spark.read")
+globals().pop("read", None)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES.get(name, "paimon_spark.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,104 @@
+"""PaimonWriter: one ``df.write``, from the driver's checks over the tasks' files to the commit.
+
+Spark copies the writer to every task, and to a fresh process for ``commit`` and for ``abort``; what one of them
+learns the others do not know. Who deletes which files of a write that fails:
+
+- A task that fails deletes its own. A task that is killed cannot; its files are orphans that no snapshot names.
+- When a task failed for good, ``abort`` gets None in its place, and deletes the files of the tasks that finished.
+- When ``commit`` failed, Spark calls ``abort`` too, with every message. By then the commit has deleted the files, or
+  has kept them since it may have been published. So an abort without a None deletes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from paimon_spark.errors import InvalidInput, InvalidOption
+from paimon_spark.options import PARTITION, PRIMARY_KEY, parse_names
+from paimon_spark.spark.batches import incoming
+from paimon_spark.spark.failures import readable
+from paimon_spark.spark.options import overwrites_dynamically, table_path, write_options
+from paimon_spark.spark.types import written_schema
+from paimon_spark.table import PaimonTable
+from paimon_spark.write.table_write import CommitMessage, TableWrite
+
+
+@dataclass(frozen=True)
+class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
+    """What a task reports to the driver."""
+
+    message: CommitMessage
+
+
+class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes Arrow batches of one schema to one table; see :func:`open_writer`."""
+
+    def __init__(self, write: TableWrite, rows: pa.Schema) -> None:
+        self._write = write
+        self._rows = rows
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        """Write one task's rows; their order is their age, and a later task's rows are younger."""
+        with readable():
+            task = self._write.task(TaskContext.get().partitionId())
+            try:
+                for batch in iterator:
+                    task.write(incoming(batch, self._rows))
+                return WrittenFiles(task.finish())
+            except BaseException:
+                task.abort()
+                raise
+
+    def commit(self, messages: Sequence[WrittenFiles | None]) -> None:
+        """Publish the files of all tasks as one snapshot."""
+        with readable():
+            self._write.commit([written.message for written in messages if written is not None])
+
+    def abort(self, messages: Sequence[WrittenFiles | None]) -> None:
+        """Delete the files of the tasks that finished, if one did not; see the module's text."""
+        if None not in messages:
+            return
+        with readable():
+            self._write.abort([written.message for written in messages if written is not None])
+
+
+def open_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> PaimonWriter:
+    """A writer of rows with ``schema`` (a StructType) for the table that ``options`` name or define.
+
+    :raises PaimonError: the rows or the options do not fit the table, or do not define a new one
+    """
+    path, rows = table_path(options), written_schema(schema)
+    table = _existing(path, options) if PaimonTable.exists(path) else _created(path, rows, options)
+    write = table.new_write(overwrite, dynamic=overwrites_dynamically(options) if overwrite else None)
+    write.check(rows)
+    return PaimonWriter(write, rows)
+
+
+def _existing(path: str, options: Mapping[str, str]) -> PaimonTable:
+    """The table, with the options of this write over its own."""
+    table = PaimonTable.open(path)
+    return PaimonTable.open(path, write_options(options, table.schema.names))
+
+
+def _created(path: str, rows: pa.Schema, options: Mapping[str, str]) -> PaimonTable:
+    definition = write_options(options, rows.names)
+    primary_keys = parse_names(definition.pop(PRIMARY_KEY.key, ""))
+    partition_keys = parse_names(definition.pop(PARTITION.key, ""))
+    if not primary_keys:
+        raise InvalidOption(
+            f"there is no Paimon table at {path}. For this write to create it, name its primary key in the option "
+            f"{PRIMARY_KEY.key!r}, as in .option({PRIMARY_KEY.key!r}, {rows.names[0] if rows.names else 'id'!r})"
+        )
+    try:
+        return PaimonTable.create(path, rows, primary_keys, partition_keys, definition)
+    except InvalidInput:
+        if PaimonTable.exists(path):
+            # Another writer has created it since we looked.
+            return _existing(path, options)
+        raise
