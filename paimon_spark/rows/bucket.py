@@ -20,7 +20,7 @@ from paimon_spark.types import DataType
 Int32Array = npt.NDArray[np.int32]
 
 _ROWS_AT_ONCE = 65_536
-_BYTES_AT_ONCE = 2**28
+_BYTES_AT_ONCE = 2**22
 
 
 def assign_buckets(columns: Sequence[Column], types: Sequence[DataType], num_buckets: int, function: str) -> Int32Array:
