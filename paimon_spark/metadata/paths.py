@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from paimon_spark.errors import CorruptFile, InvalidInput, InvalidOption
 from paimon_spark.metadata.data_file import DataFile
+from paimon_spark.metadata.file_name import is_plain_name
 from paimon_spark.options import INDEX_IN_DATA_DIR, PATH_DIRECTORY, Options
 
 POSTPONE_BUCKET = -2
@@ -77,7 +78,7 @@ class TablePaths:
 
         :raises InvalidInput: not a tag name
         """
-        if not _is_plain(name):
+        if not is_plain_name(name):
             raise InvalidInput(f"{name!r} is not a tag name: it is empty or holds a path separator")
         return f"{self.tag_directory}/{TAG_PREFIX}{name}"
 
@@ -104,7 +105,7 @@ class TablePaths:
         parts = [self.root]
         directory = (options.get_option(PATH_DIRECTORY) or "").strip("/")
         if directory:
-            if not all(_is_plain(part) for part in directory.split("/")):
+            if not all(is_plain_name(part) for part in directory.split("/")):
                 raise InvalidOption(f"option {PATH_DIRECTORY.key!r} = {directory!r}: a directory below the table's")
             parts.append(directory)
         if partition_path:
@@ -124,7 +125,7 @@ class TablePaths:
         return file.external_path or self._inside(bucket_directory, file.name)
 
     def _inside(self, directory: str, name: str) -> str:
-        if not _is_plain(name):
+        if not is_plain_name(name):
             raise CorruptFile(self.root, f"the table names a file {name!r}, which is not a plain file name")
         return f"{directory}/{name}"
 
@@ -135,7 +136,3 @@ def listed_id(name: str, prefix: str) -> int | None:
     if digits == name or _ID.fullmatch(digits) is None or str(int(digits)) != digits:
         return None
     return int(digits)
-
-
-def _is_plain(name: str) -> bool:
-    return name not in ("", ".", "..") and not any(c in name for c in "/\\\0")

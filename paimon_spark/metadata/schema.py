@@ -14,7 +14,6 @@ Source: ``TableSchema``, ``SchemaSerializer``, ``SchemaManager``, ``Schema`` of 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -187,9 +186,10 @@ def new_table_schema(
     primary_keys: Sequence[str],
     partition_keys: Sequence[str],
     options: Mapping[str, str],
-    comment: str | None = None,
+    comment: str | None,
+    time_millis: int,
 ) -> TableSchema:
-    """The first schema of a new table, normalised as Java does; not yet validated.
+    """The first schema of a new table, made at ``time_millis``, normalised as Java does; not yet validated.
 
     Keys may be given as arguments or as options ``primary-key`` and ``partition``, which the file does not hold.
     Primary-key columns become NOT NULL. ``file.format`` and ``bucket`` are always written: other engines differ in
@@ -205,8 +205,7 @@ def new_table_schema(
     remaining.setdefault(BUCKET.key, "1")
     remaining.setdefault(FILE_FORMAT.key, FILE_FORMAT.default)
     columns = tuple(replace(f, type=f.type.not_null()) if f.name in primary else f for f in fields)
-    now = time.time_ns() // 1_000_000
-    return TableSchema(0, columns, highest_id, partition, primary, Options(remaining), comment, now)
+    return TableSchema(0, columns, highest_id, partition, primary, Options(remaining), comment, time_millis)
 
 
 def _keys(argument: Sequence[str], option: tuple[str, ...], key: str) -> tuple[str, ...]:
