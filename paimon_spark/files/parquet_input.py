@@ -1,0 +1,77 @@
+"""ParquetInput: reading parquet files, whoever wrote them. Page checksums are verified where a file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_spark.predicate import BoolArray, Comparison, Predicate
+
+
+class ParquetInput:
+    """An open parquet file."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._file = pq.ParquetFile(source, page_checksum_verification=True)
+        self._metadata = self._file.metadata
+        self._schema: pa.Schema = self._file.schema_arrow
+
+    @property
+    def columns(self) -> Collection[str]:
+        """Names of the columns in the file."""
+        names: list[str] = self._schema.names
+        return names
+
+    @property
+    def group_rows(self) -> Sequence[int]:
+        """Number of rows of each row group."""
+        return [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
+
+    def may_match(self, predicate: Predicate, columns: Mapping[str, str]) -> BoolArray:
+        """Which row groups may hold a satisfying row, by the statistics in the footer."""
+        return predicate.may_match(lambda comparison: self._verdict(comparison, columns.get(comparison.column)))
+
+    def batches(self, columns: Sequence[str], groups: Sequence[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of ``groups`` in order; a batch may span row groups."""
+        batches: Iterator[pa.RecordBatch] = self._file.iter_batches(
+            batch_size=batch_rows, row_groups=list(groups), columns=list(columns), use_threads=False
+        )
+        return batches
+
+    def _verdict(self, comparison: Comparison, column: str | None) -> BoolArray:
+        groups = self._metadata.num_row_groups
+        leaf = None if column is None else self._leaves().get(column)
+        if column is None or leaf is None:
+            return np.ones(groups, np.bool_)
+        type_ = self._schema.field(column).type
+        lower, upper, nulls = [], [], []
+        for group in range(groups):
+            statistics = self._metadata.row_group(group).column(leaf).statistics
+            bounded = statistics is not None and statistics.has_min_max
+            lower.append(statistics.min if bounded else None)
+            upper.append(statistics.max if bounded else None)
+            nulls.append(statistics.null_count if statistics is not None and statistics.has_null_count else None)
+        return comparison.may_match(
+            _bounds(lower, type_),
+            _bounds(upper, type_),
+            pa.array(nulls, pa.int64()),
+            pa.array(self.group_rows, pa.int64()),
+        )
+
+    def _leaves(self) -> dict[str, int]:
+        """The position of each flat column among the file's leaves."""
+        schema = self._metadata.schema
+        return {
+            schema.column(i).path: i for i in range(len(schema)) if schema.column(i).path in set(self._schema.names)
+        }
+
+
+def _bounds(values: list[object], type_: pa.DataType) -> pa.Array:
+    """Bounds as an array; unknown where the footer's value does not fit the type."""
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return pa.nulls(len(values), type_)

@@ -1,0 +1,62 @@
+"""Which groups of a file are decoded, and where in the file the decoded rows are.
+
+Deletion vectors count rows from the start of the file, so when groups are left out the decoded rows have gaps::
+
+    groups           0 [0, 100)   1 [100, 250)   2 [250, 300)        group 1 is left out
+    decoded rows     0 … 99                      100 … 149
+    their positions  0 … 99                      250 … 299
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from paimon_spark.predicate import BoolArray
+
+
+class Deletion(Protocol):
+    """The deleted rows of a file."""
+
+    def mask(self, start: int, stop: int) -> BoolArray:
+        """For each row position from ``start`` to ``stop`` (exclusive) whether the row is kept."""
+        ...
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """The groups to decode: their numbers, and the positions [start, stop) of the rows of each."""
+
+    numbers: tuple[int, ...]
+    ranges: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def choose(group_rows: Sequence[int], may_match: BoolArray | None, deletion: Deletion | None) -> RowGroups:
+        """The groups that may hold wanted rows: not excluded by ``may_match``, and not deleted altogether."""
+        numbers, ranges, start = [], [], 0
+        for number, rows in enumerate(group_rows):
+            stop = start + rows
+            wanted = rows > 0 and (may_match is None or bool(may_match[number]))
+            if wanted and (deletion is None or bool(deletion.mask(start, stop).any())):
+                numbers.append(number)
+                ranges.append((start, stop))
+            start = stop
+        return RowGroups(tuple(numbers), tuple(ranges))
+
+    @property
+    def row_count(self) -> int:
+        """Rows in the chosen groups."""
+        return sum(stop - start for start, stop in self.ranges)
+
+    def keep(self, deletion: Deletion, first: int, count: int) -> BoolArray:
+        """Which of the decoded rows ``first`` to ``first + count`` are not deleted."""
+        parts, before = [], 0
+        for start, stop in self.ranges:
+            low, high = max(first - before, 0), min(first + count - before, stop - start)
+            if low < high:
+                parts.append(deletion.mask(start + low, start + high))
+            before += stop - start
+        return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
