@@ -6,10 +6,10 @@ VENV_SPARK40 := .venv-spark40
 VENV_PYPAIMON := .venv-pypaimon
 SAY := @printf '\n== %s\n'
 
-# $(call run,VENV): the shell words that start a Python of VENV, with the Java and the Python that Spark shall use
+# $(call run,VENV,SETTINGS): the shell words that start a Python of VENV, with the Java and the Python that Spark uses
 run = home="$$($(1)/bin/python -m tests.java.jvm)" && \
 	JAVA_HOME="$$home" PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python" \
-	$(1)/bin/python
+	$(2) $(1)/bin/python
 
 .PHONY: help demo test lint bench clean distclean
 .DELETE_ON_ERROR:
@@ -23,7 +23,7 @@ help:
 	@echo 'make distclean  remove the environments and downloads too'
 
 demo: $(VENV)/.installed
-	@$(call run,$(VENV)) examples/flights.py
+	@$(call run,$(VENV),SPARK_CONF_DIR="$(CURDIR)/conf") examples/flights.py
 
 lint: $(VENV)/.installed
 	$(SAY) 'ruff, mypy'

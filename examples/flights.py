@@ -1,0 +1,95 @@
+"""Three feeds, one table: every feed upserts the columns it knows, and the newest word on each column group wins.
+
+    make demo            or   .venv/bin/python examples/flights.py [directory of the table]
+
+The feeds arrive in nine shuffled batches, a third of their news stale. The table is partial-update with a sequence
+group a feed, so in the end it must equal the source, row for row. It stays under ``build/`` to be looked at.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from flight_feeds import FEEDS, KEY, batches, load_airlines, load_flights, table_schema
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_spark import PaimonTable
+
+TABLE = Path(__file__).resolve().parents[1] / "build" / "flights"
+BATCHES = 3
+
+OPTIONS = {
+    "merge-engine": "partial-update",
+    "bucket": "2",
+    **{f"fields.{feed.clock}.sequence-group": ",".join(feed.columns) for feed in FEEDS},
+}
+
+ON_TIME = """
+    SELECT name AS airline, count(*) AS flights,
+           round(100 * avg(CAST(dep_time IS NULL AS INT)), 1) AS cancelled_percent,
+           round(100 * avg(CAST(arr_delay <= 15 AS INT)), 1) AS on_time_percent,
+           round(avg(arr_delay), 1) AS mean_delay_minutes
+    FROM flights JOIN airlines USING (carrier)
+    GROUP BY name ORDER BY on_time_percent DESC
+"""
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Say what happens, then how long it took."""
+    print(f"  {what:<58}", end="", flush=True)
+    start = time.perf_counter()
+    yield
+    print(f"{time.perf_counter() - start:6.1f} s", flush=True)
+
+
+def main(path: Path) -> None:
+    """Load, upsert, query, prove."""
+    shutil.rmtree(path, ignore_errors=True)
+    with step("fetch the flights of New York, 2013"):
+        flights = load_flights()
+    assert flights.group_by(KEY).aggregate([]).num_rows == flights.num_rows
+    with step("start Spark"):
+        spark = SparkSession.builder.master("local[2]").appName("flights").getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+
+    print("\nThree feeds write to one table, in any order, stale news among them")
+    PaimonTable.create(str(path), table_schema(flights.schema), KEY, ["month"], OPTIONS)
+    arrivals = [
+        (feed.name, i, batch) for feed in FEEDS for i, batch in enumerate(batches(flights, feed, BATCHES, 13), 1)
+    ]
+    for turn in np.random.default_rng(13).permutation(len(arrivals)):
+        name, number, batch = arrivals[turn]
+        with step(f"{name}, batch {number} of {BATCHES}: {batch.num_rows:,} updates"):
+            spark.createDataFrame(batch).write.format("paimon-py").mode("append").save(str(path))
+
+    print("\nOn time, by airline")
+    table = spark.read.format("paimon-py").load(str(path))
+    table.createOrReplaceTempView("flights")
+    spark.createDataFrame(load_airlines()).createOrReplaceTempView("airlines")
+    with step("merge on read and aggregate"):
+        answer = spark.sql(ON_TIME).collect()
+    spark.createDataFrame(answer).show(truncate=False)
+
+    print("Is the table the source, row for row?")
+    with step(f"compare {flights.num_rows:,} rows both ways"):
+        missing, extra = differences(spark.createDataFrame(flights), table.select(flights.column_names))
+    if missing or extra:
+        sys.exit(f"NO: {missing:,} rows are missing and {extra:,} should not be there. See {path}")
+    print(f"Yes: {flights.num_rows:,} of {flights.num_rows:,} rows are equal. The table is in {path}")
+    spark.stop()
+
+
+def differences(source: DataFrame, table: DataFrame) -> tuple[int, int]:
+    """How many rows only the source has, and how many only the table."""
+    return source.exceptAll(table).count(), table.exceptAll(source).count()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else TABLE)
