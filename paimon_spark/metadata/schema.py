@@ -23,11 +23,13 @@ from paimon_spark.metadata.json_object import SIZE_LIMIT, JsonObject, to_json
 from paimon_spark.metadata.paths import SCHEMA_PREFIX, TablePaths, listed_id
 from paimon_spark.options import BUCKET, BUCKET_KEY, FILE_FORMAT, MERGE_ENGINE, PARTITION, PRIMARY_KEY, Options
 from paimon_spark.storage.storage import Storage
-from paimon_spark.types import DataField, field_named, fields_to_json, parse_fields
+from paimon_spark.types import DataField, DataType, field_named, fields_to_json, parse_fields
 
 VERSION = 3
 SEQUENCE_GROUP = ".sequence-group"
+MAX_TYPE_DEPTH = 100
 _ORC_UNTIL, _ONE_BUCKET_UNTIL = 2, 1
+_TOO_DEEP = "a column's type is nested too deeply"
 
 
 @dataclass(frozen=True)
@@ -161,15 +163,23 @@ class TableSchema:
 
 def _parse_columns(json: JsonObject) -> tuple[DataField, ...]:
     try:
-        return parse_fields(json.array("fields"))
+        fields = parse_fields(json.array("fields"))
     except UnsupportedFeature as problem:
         raise UnsupportedFeature(f"{json.path}: {problem}") from None
     except InvalidInput as problem:
         raise CorruptFile(json.path, str(problem)) from None
     except RecursionError:
-        raise CorruptFile(json.path, "a column's type is nested too deeply") from None
+        raise CorruptFile(json.path, _TOO_DEEP) from None
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise CorruptFile(json.path, f"key 'fields' holds something that is not a column: {problem!r}") from None
+    if any(_is_deeper(f.type, MAX_TYPE_DEPTH) for f in fields):
+        raise CorruptFile(json.path, _TOO_DEEP)
+    return fields
+
+
+def _is_deeper(type_: DataType, levels: int) -> bool:
+    children = (type_.key, type_.element, *(f.type for f in type_.fields))
+    return levels == 0 or any(_is_deeper(child, levels - 1) for child in children if child is not None)
 
 
 def _options_of_version(options: dict[str, str], version: int) -> Options:

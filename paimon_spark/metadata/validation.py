@@ -27,7 +27,6 @@ from paimon_spark.options import (
     SEQUENCE_FIELD,
     STATS_MODE,
     Option,
-    parse_bool,
 )
 from paimon_spark.types import NESTED, DataType
 
@@ -35,6 +34,7 @@ SYSTEM_COLUMNS = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkin
 KEY_PREFIX = "_KEY_"
 _AGGREGATE = ".aggregate-function"
 _STATS_MODE = re.compile(r"none|counts|full|truncate\([1-9][0-9]{0,8}\)")
+_COUNT = re.compile("[1-9][0-9]{0,9}")
 _MAX_INT = 2**31 - 1
 
 
@@ -106,11 +106,6 @@ def _unreadable_options(schema: TableSchema) -> Iterator[str]:
                 schema.options.get_option(option)
             except InvalidOption as problem:
                 yield str(problem)
-    for key in ("streaming-read-overwrite",):
-        try:
-            parse_bool(schema.options.get(key, "false"))
-        except ValueError as problem:
-            yield f"option {key!r} = {schema.options[key]!r}: {problem}"
     for key, text in schema.options.items():
         is_stats_mode = key == STATS_MODE.key or (key.startswith("fields.") and key.endswith(".stats-mode"))
         if is_stats_mode and not _STATS_MODE.fullmatch(text.strip().lower()):
@@ -154,7 +149,8 @@ def _bucket_problems(schema: TableSchema) -> Iterator[str]:
 
 def _changelog_problems(schema: TableSchema) -> Iterator[str]:
     options, producer = schema.options, schema.options.get_option(CHANGELOG_PRODUCER)
-    if producer in ("lookup", "full-compaction") and parse_bool(options.get("streaming-read-overwrite", "false")):
+    reads_overwrites = options.get("streaming-read-overwrite", "false").strip().lower() == "true"
+    if producer in ("lookup", "full-compaction") and reads_overwrites:
         yield (
             f"option 'streaming-read-overwrite' = 'true' contradicts {CHANGELOG_PRODUCER.key!r} = {producer!r}: "
             "changes would be read twice; leave one out"
@@ -190,17 +186,18 @@ def _field_option_problems(schema: TableSchema) -> Iterator[str]:
 
 
 def _retention_problems(schema: TableSchema) -> Iterator[str]:
+    """Counts of what to keep: minimum <= maximum. Those of changelogs default to those of snapshots."""
+    defaults = ("10", str(_MAX_INT))
     for prefix in ("snapshot", "changelog"):
-        bounds = [(f"{prefix}.num-retained.min", 10), (f"{prefix}.num-retained.max", _MAX_INT)]
-        values = []
-        for key, default in bounds:
-            text = schema.options.get(key, str(default)).strip()
-            if not text.isdecimal() or int(text) < 1:
-                yield f"option {key!r} = {text!r}: a whole number of at least 1 is expected"
-            else:
-                values.append(int(text))
-        if len(values) == 2 and values[0] > values[1] and any(key in schema.options for key, _ in bounds):
-            yield f"option {bounds[0][0]!r} ({values[0]}) is greater than {bounds[1][0]!r} ({values[1]})"
+        keys = (f"{prefix}.num-retained.min", f"{prefix}.num-retained.max")
+        low, high = (schema.options.get(key, default).strip() for key, default in zip(keys, defaults, strict=True))
+        if not all(_COUNT.fullmatch(text) for text in (low, high)):
+            yield f"options {keys[0]!r} = {low!r} and {keys[1]!r} = {high!r}: whole numbers of at least 1 are expected"
+            return
+        if int(low) > int(high):
+            yield f"option {keys[0]!r} ({low}) is greater than {keys[1]!r} ({high})"
+            return
+        defaults = (low, high)
 
 
 # --------------------------------------------------------------------------- Partial update
@@ -225,21 +222,18 @@ def _sequence_group_problems(schema: TableSchema) -> Iterator[str]:
 
 def _partial_update_problems(schema: TableSchema) -> Iterator[str]:
     options, groups = schema.options, schema.sequence_groups
-    removing = [
-        option.key
-        for option in (REMOVE_RECORD_ON_DELETE, REMOVE_RECORD_ON_SEQUENCE_GROUP)
-        if options.get_option(option)
-    ]
-    if options.get_option(IGNORE_DELETE):
-        for key in removing:
-            yield f"options {IGNORE_DELETE.key!r} and {key!r} contradict each other; leave one out"
-    if options.get_option(REMOVE_RECORD_ON_DELETE) and groups:
+    on_delete = options.get_option(REMOVE_RECORD_ON_DELETE)
+    on_group = options.get_option(REMOVE_RECORD_ON_SEQUENCE_GROUP)
+    if options.get_option(IGNORE_DELETE) and (on_delete or on_group):
+        key = REMOVE_RECORD_ON_DELETE.key if on_delete else REMOVE_RECORD_ON_SEQUENCE_GROUP.key
+        yield f"options {IGNORE_DELETE.key!r} and {key!r} contradict each other; leave one out"
+    if on_delete and groups:
         yield (
             f"option {REMOVE_RECORD_ON_DELETE.key!r} contradicts sequence groups ({_group_key(groups[0])!r}); "
             f"use {REMOVE_RECORD_ON_SEQUENCE_GROUP.key!r}"
         )
     sequence = {name for group in groups for name in group.sequence}
-    for name in options.get_option(REMOVE_RECORD_ON_SEQUENCE_GROUP):
+    for name in on_group:
         if name not in sequence:
             known_names = ", ".join(sorted(sequence)) or "none"
             yield (
