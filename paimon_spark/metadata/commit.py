@@ -1,0 +1,391 @@
+"""Commit: making changes the table's next snapshot, exactly once, whatever the other writers and the storage do.
+
+One attempt reads the newest snapshot L, checks that the changes fit it, writes
+
+    delta list   the manifests of the changes
+    base list    the manifests of L (base and delta), some of them merged
+    snapshot     both lists, and what is carried over from L
+
+and publishes the snapshot under L's id + 1 with ``put_if_absent``. Four things can happen:
+
+1. It is published. Done.
+2. Somebody else's snapshot has the id. The attempt's own files are deleted and the next attempt starts from the new L.
+3. The storage fails without an answer. The snapshot file is read back: ours means 1, another 2. If it is missing, the
+   same put is repeated, for a put that is still under way can only ever publish the same bytes under the same id.
+4. The storage keeps failing. Then nobody knows, so nothing is deleted, and CommitStateUnknown says so.
+
+A commit that was interrupted after 1 and is run again (a streaming batch after a restart) finds the snapshot with its
+own user, identifier and kind, and returns it.
+
+Losing a race means that another writer made progress, so races are not failures: unless ``commit.max-retries`` is set,
+a commit tries MAX_RACES times. It waits a random time up to ``commit.min-retry-wait``, doubled with every race lost up
+to 64 times that and up to ``commit.max-retry-wait``; short waits, because a writer that waits long starves.
+
+Source: ``FileStoreCommitImpl`` and ``RenamingSnapshotCommit`` of Apache Paimon.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paimon_spark.errors import CommitConflict, CommitStateUnknown, CorruptFile, InvalidInput, NotFound
+from paimon_spark.metadata.commit_files import CommitFiles
+from paimon_spark.metadata.conflict import (
+    check_bucket_numbers,
+    check_key_ranges,
+    check_same_bucket_numbers,
+    files_after,
+)
+from paimon_spark.metadata.index_manifest import IndexEntry, combine, deletion_vector_files
+from paimon_spark.metadata.live_files import holding, live_entries, live_files, within
+from paimon_spark.metadata.manifest import DELETE, KeepEntry, ManifestEntry
+from paimon_spark.metadata.manifest_list import ManifestFile
+from paimon_spark.metadata.schema import TableSchema
+from paimon_spark.metadata.snapshot import APPEND, OVERWRITE, Snapshot
+from paimon_spark.metadata.table_metadata import TableMetadata
+from paimon_spark.options import (
+    COMMIT_MAX_RETRIES,
+    COMMIT_MAX_WAIT,
+    COMMIT_MIN_WAIT,
+    COMMIT_TIMEOUT,
+    MANIFEST_MERGE_MIN_COUNT,
+)
+
+BATCH_IDENTIFIER = 2**63 - 1
+MAX_RACES = 1000
+MAX_SEQUENCE = "paimon-py.max-sequence-number"
+_PUBLISH_ATTEMPTS = 10
+
+Bucket = tuple[bytes, int]
+Deletions = Callable[[Snapshot | None], Sequence[ManifestEntry]]
+IndexChanges = Callable[[Snapshot | None], Sequence[IndexEntry]]
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """What to commit.
+
+    ``kind`` is APPEND (additions only), OVERWRITE or COMPACT. ``adds`` are entries of kind ADD; ``deletes`` the live
+    entries to remove, either kind. Deletions and index changes may be functions of the snapshot that the commit is
+    going to follow (None for the first), called again for every attempt.
+
+    ``identifier`` makes the commit repeatable: it increases strictly from one commit of a user to the next. Batch
+    jobs use BATCH_IDENTIFIER and a fresh user. ``vectors_from`` names, for buckets whose deletion vectors change, the
+    index file that the new vectors were made from (None: there was none); the commit conflicts when that has changed.
+    ``known_maximum`` is a snapshot's id and the greatest sequence number in the table at it, if the caller knows.
+    """
+
+    kind: str
+    adds: Sequence[ManifestEntry] = ()
+    deletes: Sequence[ManifestEntry] | Deletions = ()
+    index_changes: Sequence[IndexEntry] | IndexChanges = ()
+    identifier: int = BATCH_IDENTIFIER
+    properties: Mapping[str, str] = field(default_factory=dict)
+    vectors_from: Mapping[Bucket, str | None] = field(default_factory=dict)
+    known_maximum: tuple[int, int] | None = None
+    watermark: int | None = None
+
+    def changes(self, latest: Snapshot | None) -> list[ManifestEntry]:
+        """The entries of the delta manifest: deletions first, so that a file can move to another level."""
+        live = self.deletes(latest) if callable(self.deletes) else self.deletes
+        return [*(entry if entry.kind == DELETE else entry.deleted() for entry in live), *self.adds]
+
+    def changes_of_indexes(self, latest: Snapshot | None) -> Sequence[IndexEntry]:
+        """The index files that come and go."""
+        return self.index_changes(latest) if callable(self.index_changes) else self.index_changes
+
+
+class Committer:
+    """Commits the changes of one user to one table. ``schema`` gives the options of commits and manifests."""
+
+    def __init__(self, metadata: TableMetadata, schema: TableSchema, user: str) -> None:
+        self._metadata = metadata
+        self._schema = schema
+        self._user = user
+        self._searched = 0
+
+    def append(
+        self,
+        adds: Sequence[ManifestEntry],
+        identifier: int = BATCH_IDENTIFIER,
+        known_maximum: tuple[int, int] | None = None,
+    ) -> Snapshot:
+        """Add files. Raises as :meth:`commit`."""
+        return self.commit(CommitRequest(APPEND, adds, identifier=identifier, known_maximum=known_maximum))
+
+    def overwrite(
+        self,
+        adds: Sequence[ManifestEntry],
+        replaces: Callable[[bytes], bool],
+        identifier: int = BATCH_IDENTIFIER,
+        known_maximum: tuple[int, int] | None = None,
+    ) -> Snapshot:
+        """Add files in place of all that the partitions hold for which ``replaces`` says so, index files included.
+
+        Raises as :meth:`commit`.
+        """
+
+        def files(latest: Snapshot | None) -> list[ManifestEntry]:
+            if latest is None:
+                return []
+            verdicts: dict[bytes, bool] = {}
+
+            def keep(partition: bytes, bucket: int, _: int) -> bool:
+                if partition not in verdicts:
+                    verdicts[partition] = replaces(partition)
+                return bucket >= 0 and verdicts[partition]
+
+            return live_files(self._metadata, latest, keep_entry=keep)
+
+        def indexes(latest: Snapshot | None) -> list[IndexEntry]:
+            entries = self._metadata.indexes.of_snapshot(latest).entries
+            return [entry.deleted() for entry in entries if replaces(entry.partition)]
+
+        return self.commit(
+            CommitRequest(OVERWRITE, adds, files, indexes, identifier=identifier, known_maximum=known_maximum)
+        )
+
+    def commit(self, request: CommitRequest) -> Snapshot:
+        """Publish the changes as one snapshot; that snapshot, or the earlier one that already has them.
+
+        :raises CommitConflict: the changes do not fit the table any more, or too many races were lost; nothing is
+            visible and the manifests are deleted (data files are the caller's)
+        :raises CommitStateUnknown: the storage never answered; the snapshot may exist, and nothing is deleted
+        """
+        if request.kind == APPEND and request.deletes:
+            raise InvalidInput("an APPEND cannot delete files; commit it as OVERWRITE or COMPACT")
+        latest = self._metadata.snapshots.latest()
+        done = self._committed_before(request, latest)
+        return self._race(request, latest) if done is None else done
+
+    # ------------------------------------------------------------------ attempts
+
+    def _race(self, request: CommitRequest, latest: Snapshot | None) -> Snapshot:
+        options = self._schema.options
+        bound = options.get_option(COMMIT_MAX_RETRIES) if options.is_set(COMMIT_MAX_RETRIES) else MAX_RACES
+        timeout = options.get_option(COMMIT_TIMEOUT)
+        end = None if timeout is None else time.monotonic() + timeout / 1000
+        files = CommitFiles(self._metadata, self._schema)
+        for lost in range(bound + 1):
+            try:
+                if lost:
+                    self._wait(lost - 1)
+                    seen, latest = snapshot.id - 1, self._metadata.snapshots.latest()
+                    if done := self._committed_since(request, seen, latest):
+                        files.discard()
+                        return done
+                snapshot = self._prepare(request, latest, files, retry=lost > 0)
+            except BaseException:
+                files.discard()
+                raise
+            if self._publish(snapshot):
+                self._metadata.snapshots.write_latest_hint(snapshot.id)
+                return snapshot
+            files.discard_attempt()
+            if end is not None and time.monotonic() > end:
+                break
+        files.discard()
+        raise CommitConflict(
+            f"gave up after losing {lost + 1} races for the next snapshot of {self._metadata.root}; try again, or "
+            f"raise {COMMIT_MAX_RETRIES.key!r} or {COMMIT_TIMEOUT.key!r}"
+        )
+
+    def _wait(self, lost: int) -> None:
+        """A random pause, in milliseconds up to a bound that doubles with the races lost."""
+        options = self._schema.options
+        bound = options.get_option(COMMIT_MIN_WAIT) * 2 ** min(lost, 6)
+        time.sleep(random.uniform(0, min(bound, options.get_option(COMMIT_MAX_WAIT))) / 1000)
+
+    def _prepare(self, request: CommitRequest, latest: Snapshot | None, files: CommitFiles, retry: bool) -> Snapshot:
+        """Check the changes against ``latest``, write their metadata files and describe the snapshot after it."""
+        schema = self._metadata.schemas.latest()
+        if schema is None:
+            raise NotFound(f"{self._metadata.root} is not a table: it has no schema")
+        manifests = [] if latest is None else self._metadata.manifests.of_snapshot(latest)
+        changes = request.changes(latest)
+        self._check(request, changes, manifests)
+        index_manifest = self._index_manifest(request, latest, files)
+        delta, delta_size = files.delta_list(changes)
+        merge = not retry or len(manifests) >= 2 * self._schema.options.get_option(MANIFEST_MERGE_MIN_COUNT)
+        base, base_size = files.base_list(manifests, merge)
+        records = sum(e.file.row_count if e.kind != DELETE else -e.file.row_count for e in changes)
+        return Snapshot(
+            id=1 if latest is None else latest.id + 1,
+            uuid=str(uuid.uuid4()),
+            schema_id=schema.id,
+            base_manifest_list=base,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta,
+            delta_manifest_list_size=delta_size,
+            index_manifest=index_manifest,
+            commit_user=self._user,
+            commit_identifier=request.identifier,
+            commit_kind=request.kind,
+            time_millis=max(int(time.time() * 1000), 0 if latest is None else latest.time_millis),
+            total_record_count=self._records(latest) + records,
+            delta_record_count=records,
+            watermark=_greater(request.watermark, None if latest is None else latest.watermark),
+            statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
+            properties=_properties(request, latest) or None,
+            next_row_id=None if latest is None else latest.next_row_id,
+        )
+
+    def _check(
+        self, request: CommitRequest, changes: Sequence[ManifestEntry], manifests: Sequence[ManifestFile]
+    ) -> None:
+        """Whether the changes fit the files that these manifests leave live.
+
+        :raises CommitConflict: they do not
+        """
+        if request.kind != OVERWRITE:
+            check_same_bucket_numbers(request.adds)
+        if request.kind == APPEND and all(entry.file.level == 0 for entry in request.adds):
+            check_bucket_numbers(self._metadata.manifests, manifests, request.adds, self._schema)
+            return
+        partitions = {entry.partition for entry in changes}
+        live = live_entries(
+            self._metadata.manifests,
+            manifests,
+            holding(partitions, self._schema),
+            within(partitions),
+        )
+        files = files_after(live, changes)
+        if request.kind != OVERWRITE:
+            check_same_bucket_numbers(files)
+        check_key_ranges(files, changes, self._schema)
+
+    def _index_manifest(self, request: CommitRequest, latest: Snapshot | None, files: CommitFiles) -> str | None:
+        changes = request.changes_of_indexes(latest)
+        if not changes:
+            return None if latest is None else latest.index_manifest
+        previous = self._metadata.indexes.of_snapshot(latest)
+        current = deletion_vector_files(previous.entries)
+        for bucket, name in request.vectors_from.items():
+            if current.get(bucket) != name:
+                raise CommitConflict(
+                    f"the deletion vectors of bucket {bucket[1]} have changed since this commit read them: another "
+                    "compaction was faster; try again"
+                )
+        return files.index_manifest(combine(previous, changes))
+
+    def _records(self, latest: Snapshot | None) -> int:
+        """Rows in the table; counted where the snapshot does not say, as early versions of Paimon did not."""
+        if latest is None:
+            return 0
+        if latest.total_record_count is None:
+            return sum(entry.file.row_count for entry in live_files(self._metadata, latest))
+        return latest.total_record_count
+
+    # ------------------------------------------------------------------ the outcome
+
+    def _publish(self, snapshot: Snapshot) -> bool:
+        """Whether the snapshot became the table's next one; False when another one did.
+
+        :raises CommitStateUnknown: the storage never said
+        """
+        path = self._metadata.paths.snapshot_file(snapshot.id)
+        problem: Exception | None = None
+        for attempt in range(_PUBLISH_ATTEMPTS):
+            if attempt:
+                self._wait(attempt)
+            try:
+                if self._metadata.snapshots.publish(snapshot):
+                    return True
+            except Exception as failure:
+                problem = failure
+            try:
+                return self._metadata.storage.read(path) == snapshot.serialize()
+            except Exception as failure:
+                problem = failure
+        raise CommitStateUnknown(
+            f"the storage did not say whether {path} was published ({problem}); its files are kept. Look for a "
+            f"snapshot of user {snapshot.commit_user} before you write the same data again"
+        ) from problem
+
+    def _committed_since(self, request: CommitRequest, seen: int, latest: Snapshot | None) -> Snapshot | None:
+        """The snapshot after ``seen`` that already has this commit."""
+        for id_ in range(seen + 1, 1 if latest is None else latest.id + 1):
+            try:
+                snapshot = self._metadata.snapshots.get(id_)
+            except NotFound:
+                continue
+            if self._is_mine(snapshot, request) and snapshot.commit_identifier == request.identifier:
+                return snapshot
+        return None
+
+    def _is_mine(self, snapshot: Snapshot, request: CommitRequest) -> bool:
+        return snapshot.commit_user == self._user and snapshot.commit_kind == request.kind
+
+    def _committed_before(self, request: CommitRequest, latest: Snapshot | None) -> Snapshot | None:
+        """The snapshot that already has this commit, or a later one of its user, looked for from the newest back.
+
+        A user's identifiers increase, so the search ends at a lower one, and the next search ends where this began.
+        """
+        if latest is None or request.identifier == BATCH_IDENTIFIER:
+            return None
+        later: Snapshot | None = None
+        snapshot = latest
+        while snapshot.id > self._searched:
+            mine = snapshot.commit_user == self._user and snapshot.commit_identifier != BATCH_IDENTIFIER
+            if mine and snapshot.commit_identifier < request.identifier:
+                break
+            if mine and snapshot.commit_identifier > request.identifier:
+                later = later or snapshot
+            elif mine and snapshot.commit_kind == request.kind:
+                return snapshot
+            try:
+                snapshot = self._metadata.snapshots.get(snapshot.id - 1)
+            except NotFound:
+                break
+        if later is None:
+            self._searched = latest.id
+        return later
+
+
+def _greater(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
+
+
+# --------------------------------------------------------------------------- sequence numbers
+
+
+def max_sequence(metadata: TableMetadata, snapshot: Snapshot | None, keep_entry: KeepEntry | None = None) -> int:
+    """A bound of the sequence numbers in the table at a snapshot: none is greater. -1 for a table without files.
+
+    The snapshot may record the table's maximum (property MAX_SEQUENCE, which commits of this package maintain);
+    else the live files tell, of which ``keep_entry(partition, bucket, total_buckets)`` may choose some.
+    """
+    if snapshot is None:
+        return -1
+    recorded = _recorded_maximum(snapshot)
+    if recorded is not None:
+        return recorded
+    files = live_files(metadata, snapshot, keep_entry=keep_entry)
+    return max((entry.file.max_sequence for entry in files), default=-1)
+
+
+def _recorded_maximum(snapshot: Snapshot) -> int | None:
+    text = (snapshot.properties or {}).get(MAX_SEQUENCE)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise CorruptFile(f"snapshot-{snapshot.id}", f"property {MAX_SEQUENCE} = {text!r} is not a number") from None
+
+
+def _properties(request: CommitRequest, latest: Snapshot | None) -> dict[str, str]:
+    """The snapshot's properties; with the table's greatest sequence number, as long as it is known without a scan."""
+    properties = dict(request.properties)
+    known = -1 if latest is None else _recorded_maximum(latest)
+    if known is None and latest is not None and request.known_maximum and request.known_maximum[0] == latest.id:
+        known = request.known_maximum[1]
+    if known is not None:
+        properties[MAX_SEQUENCE] = str(max([known, *(entry.file.max_sequence for entry in request.adds)]))
+    return properties

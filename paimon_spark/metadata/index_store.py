@@ -1,0 +1,124 @@
+"""IndexStore: the index manifests of one table, and where its index files are."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paimon_spark.errors import CorruptFile
+from paimon_spark.metadata.avro import FILE_LIMIT
+from paimon_spark.metadata.deletion_vector import DeletionVector, encode_vectors
+from paimon_spark.metadata.index_manifest import (
+    DELETION_VECTORS,
+    DeletionVectorRef,
+    IndexEntry,
+    IndexManifest,
+    read_index_manifest,
+    write_index_manifest,
+)
+from paimon_spark.metadata.locations import bucket_directory
+from paimon_spark.metadata.manifest import ADD
+from paimon_spark.metadata.paths import TablePaths
+from paimon_spark.metadata.schema import SchemaStore, TableSchema
+from paimon_spark.metadata.snapshot import Snapshot
+from paimon_spark.options import EXTERNAL_PATHS, INDEX_IN_DATA_DIR, MANIFEST_COMPRESSION
+from paimon_spark.storage.storage import Storage
+
+VectorRefs = dict[tuple[bytes, int], dict[str, DeletionVectorRef]]
+
+
+@dataclass(frozen=True)
+class IndexStore:
+    """Reads and writes index manifests and files of deletion vectors."""
+
+    storage: Storage
+    paths: TablePaths
+    schemas: SchemaStore
+
+    def of_snapshot(self, snapshot: Snapshot | None) -> IndexManifest:
+        """The index files of a snapshot.
+
+        :raises NotFound: the snapshot expired meanwhile
+        :raises CorruptFile: see :func:`read_index_manifest`
+        """
+        if snapshot is None or snapshot.index_manifest is None:
+            return IndexManifest()
+        path = self.paths.manifest(snapshot.index_manifest)
+        return read_index_manifest(self.storage.read(path, FILE_LIMIT), path)
+
+    def deletion_vectors(self, snapshot: Snapshot) -> VectorRefs:
+        """For each (partition, bucket) that has deletion vectors: where they are, by data file name.
+
+        :raises CorruptFile: also when two vectors are for one file, or an index file claims to lie elsewhere
+        """
+        refs: VectorRefs = {}
+        entries = [e for e in self.of_snapshot(snapshot).entries if e.index_type == DELETION_VECTORS]
+        if not entries:
+            return refs
+        schema = self._schema()
+        for entry in entries:
+            path = self.index_path(entry, schema)
+            bucket = refs.setdefault((entry.partition, entry.bucket), {})
+            for r in entry.ranges or ():
+                if r.file in bucket:
+                    raise CorruptFile(path, f"data file {r.file} has two deletion vectors")
+                bucket[r.file] = DeletionVectorRef(r.file, path, r.offset, r.length, r.cardinality)
+        return refs
+
+    def index_path(self, entry: IndexEntry, schema: TableSchema) -> str:
+        """The full path of an index file.
+
+        :raises CorruptFile: it claims to lie outside of the table and of ``data-file.external-paths``
+        """
+        if entry.external_path is not None:
+            return self._external_path(entry.external_path, schema)
+        if schema.options.get_option(INDEX_IN_DATA_DIR):
+            directory = bucket_directory(self.paths, schema, entry.partition, entry.bucket)
+            return self.paths.index_file(entry.name, directory)
+        return self.paths.index_file(entry.name)
+
+    def _external_path(self, path: str, schema: TableSchema) -> str:
+        declared = (self.paths.root, *schema.options.get_option(EXTERNAL_PATHS))
+        plain = _without_scheme(path)
+        inside = any(plain.startswith(_without_scheme(root).rstrip("/") + "/") for root in declared)
+        if not inside or ".." in plain.split("/"):
+            raise CorruptFile(path, "an index manifest names a file outside of the table and its external paths")
+        return plain
+
+    def write_vectors(
+        self,
+        partition: bytes,
+        bucket: int,
+        vectors: Mapping[str, DeletionVector],
+        schema: TableSchema,
+        wide: bool = False,
+    ) -> IndexEntry:
+        """Write the deletion vectors of a bucket, by data file name, to a new index file; its entry, to be committed.
+
+        ``wide`` writes the 64-bit form (option ``deletion-vectors.bitmap64``).
+        """
+        data, ranges = encode_vectors(vectors, wide)
+        entry = IndexEntry(
+            ADD, partition, bucket, DELETION_VECTORS, f"index-{uuid.uuid4()}-0", len(data), len(ranges), ranges
+        )
+        self.storage.write(self.index_path(entry, schema), data)
+        return entry
+
+    def write(self, manifest: IndexManifest, schema: TableSchema) -> str:
+        """Write an index manifest; its name."""
+        name = f"index-manifest-{uuid.uuid4()}-0"
+        data = write_index_manifest(manifest, schema.options.get_option(MANIFEST_COMPRESSION))
+        self.storage.write(self.paths.manifest(name), data)
+        return name
+
+    def _schema(self) -> TableSchema:
+        schema = self.schemas.latest()
+        if schema is None:
+            raise CorruptFile(self.paths.root, "the table has snapshots but no schema")
+        return schema
+
+
+def _without_scheme(path: str) -> str:
+    """``/a/b`` of ``file:/a/b`` and ``file:///a/b``; other paths as they are."""
+    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path

@@ -1,0 +1,51 @@
+"""TableMetadata: the door to everything that a table directory says about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from paimon_spark.metadata.index_store import IndexStore
+from paimon_spark.metadata.locations import bucket_directory
+from paimon_spark.metadata.manifest_store import ManifestStore
+from paimon_spark.metadata.paths import TablePaths
+from paimon_spark.metadata.schema import SchemaStore, TableSchema
+from paimon_spark.metadata.snapshot import SnapshotStore
+from paimon_spark.storage.storage import Storage
+
+
+@dataclass(frozen=True)
+class TableMetadata:
+    """The metadata of the table in directory ``root``. Holds nothing open and travels between processes."""
+
+    storage: Storage
+    root: str
+
+    @property
+    def paths(self) -> TablePaths:
+        """Where the table's files are."""
+        return TablePaths(self.root)
+
+    @cached_property
+    def schemas(self) -> SchemaStore:
+        """The table's schemas; those that were read are remembered."""
+        return SchemaStore(self.storage, self.paths)
+
+    @property
+    def snapshots(self) -> SnapshotStore:
+        """The table's snapshots and tags."""
+        return SnapshotStore(self.storage, self.paths)
+
+    @property
+    def manifests(self) -> ManifestStore:
+        """The table's manifests and manifest lists."""
+        return ManifestStore(self.storage, self.paths)
+
+    @property
+    def indexes(self) -> IndexStore:
+        """The table's index manifests and deletion vectors."""
+        return IndexStore(self.storage, self.paths, self.schemas)
+
+    def bucket_directory(self, schema: TableSchema, partition: bytes, bucket: int) -> str:
+        """The directory of a bucket's data files; ``partition`` is a serialized BinaryRow."""
+        return bucket_directory(self.paths, schema, partition, bucket)
