@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.rows.arrow_buffers import ByteValues, Int64Array, positions_within
+from paimon_spark.rows.arrow_buffers import ByteValues, Int64Array, UInt8Array
 
 Int32Array = npt.NDArray[np.int32]
 UInt32Array = npt.NDArray[np.uint32]
@@ -28,17 +28,16 @@ _FIVE, _ADD = 5, 0xE6546B64
 _FINAL1, _FINAL2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 _MASK = 0xFFFFFFFF
 _FEW = 16
+_ROWS_AT_ONCE = 65_536
+"""Few enough for the processor's caches."""
 
 
 def hash_rows(rows: pa.BinaryArray) -> Int32Array:
     """The hash code of each BinaryRow (as ``binary_row.encode`` returns them), as Java's ``BinaryRow.hashCode``.
 
-    Requires: no nulls; every length is a multiple of four.
+    Requires: no nulls.
     """
-    values = ByteValues.of(rows)
-    size = int(values.lengths.sum())
-    blocks = values.data[:size].view(np.dtype("<u4"))
-    return _hash(blocks, values.lengths // 4, values.lengths, SEED)
+    return hash_bytes_many(rows, SEED)
 
 
 def hash_bytes_many(values: pa.BinaryArray, seed: int = SEED) -> Int32Array:
@@ -46,16 +45,8 @@ def hash_bytes_many(values: pa.BinaryArray, seed: int = SEED) -> Int32Array:
 
     Requires: no nulls.
     """
-    found = ByteValues.of(values)
-    whole, tail = found.lengths // 4, found.lengths % 4
-    counts = whole + tail
-    rows, numbers = positions_within(counts)
-    behind = numbers - whole[rows]
-    firsts = np.where(behind < 0, numbers * 4, whole[rows] * 4 + behind)
-    blocks = found.words(rows, firsts).astype(np.uint32)
-    in_tail = behind >= 0
-    blocks[in_tail] = blocks[in_tail].astype(np.int8).astype(np.int32).view(np.uint32)
-    return _hash(blocks, counts, found.lengths, seed)
+    pieces = range(0, len(values), _ROWS_AT_ONCE)
+    return np.concatenate([_hash(values.slice(i, _ROWS_AT_ONCE), seed) for i in pieces] or [np.zeros(0, np.int32)])
 
 
 def hash_bytes(data: bytes, seed: int = SEED) -> int:
@@ -63,16 +54,50 @@ def hash_bytes(data: bytes, seed: int = SEED) -> int:
     return int(hash_bytes_many(pa.array([data], pa.binary()), seed)[0])
 
 
-def _hash(blocks: UInt32Array, counts: Int64Array, lengths: Int64Array, seed: int) -> Int32Array:
-    """Hashes of values of ``counts`` blocks each, whose blocks lie one after another in ``blocks``."""
-    mixed = _rotated(blocks * _C1, 15) * _C2
-    hashes = np.full(len(counts), seed, np.uint32)
-    if len(counts) and counts.min() == counts.max():
-        matrix = mixed.reshape(len(counts), int(counts[0]))
-        for j in range(matrix.shape[1]):
-            hashes = _step(hashes, matrix[:, j])
+def _hash(values: pa.BinaryArray, seed: int) -> Int32Array:
+    found = ByteValues.of(values)
+    lengths = found.lengths
+    hashes = np.full(len(lengths), seed, np.uint32)
+    longest = int(lengths.max())
+    if int(lengths.min()) == longest:
+        _chain_equal(hashes, found.data, longest)
     else:
-        _chain_unequal(hashes, mixed, counts)
+        _chain_unequal(hashes, found)
+    return _finished(hashes, lengths)
+
+
+def _chain_equal(hashes: UInt32Array, data: UInt8Array, length: int) -> None:
+    """Advance ``hashes`` in place over all blocks of values of one length, which lie one after another."""
+    words = np.ndarray((length // 4, len(hashes)), np.dtype("<u4"), data, strides=(4, length))
+    for word in words:
+        hashes[:] = _step(hashes, word)
+    tail = data[: len(hashes) * length].reshape(len(hashes), length)[:, length // 4 * 4 :]
+    for byte in tail.T:
+        hashes[:] = _step(hashes, _sign_extended(byte))
+
+
+def _chain_unequal(hashes: UInt32Array, values: ByteValues) -> None:
+    """Advance ``hashes`` in place over all blocks of values of different lengths."""
+    order = np.argsort(-values.lengths, kind="stable")
+    starts, lengths = values.starts[order], values.lengths[order]
+    words = np.ndarray((len(values.data) - 3,), np.dtype("<u4"), values.data, strides=(1,))
+    chain = hashes[order]
+    counts = lengths // 4
+    shared = int(counts[_FEW]) if len(counts) > _FEW else 0
+    active = np.searchsorted(-counts, -np.arange(shared), side="left")
+    for j, n in enumerate(active.tolist()):
+        chain[:n] = _step(chain[:n], words[starts[:n] + 4 * j])
+    for i in np.flatnonzero(counts[:_FEW] > shared).tolist():
+        rest = words[starts[i] + 4 * shared : starts[i] + 4 * counts[i] : 4]
+        chain[i] = _finish_one(int(chain[i]), rest)
+    for t in range(3):
+        more = np.flatnonzero(lengths % 4 > t)
+        bytes_ = values.data[starts[more] + 4 * counts[more] + t]
+        chain[more] = _step(chain[more], _sign_extended(bytes_))
+    hashes[order] = chain
+
+
+def _finished(hashes: UInt32Array, lengths: Int64Array) -> Int32Array:
     hashes ^= lengths.astype(np.uint32)
     hashes ^= hashes >> np.uint32(16)
     hashes *= _FINAL1
@@ -82,32 +107,27 @@ def _hash(blocks: UInt32Array, counts: Int64Array, lengths: Int64Array, seed: in
     return hashes.view(np.int32)
 
 
-def _chain_unequal(hashes: UInt32Array, mixed: UInt32Array, counts: Int64Array) -> None:
-    """Advance ``hashes`` in place over all blocks of their values."""
-    order = np.argsort(-counts, kind="stable")
-    ranked = counts[order]
-    starts = (np.cumsum(counts) - counts)[order]
-    chain = hashes[order]
-    shared = int(ranked[_FEW]) if len(ranked) > _FEW else 0
-    active = np.searchsorted(-ranked, -np.arange(shared), side="left")
-    for j, n in enumerate(active.tolist()):
-        chain[:n] = _step(chain[:n], mixed[starts[:n] + j])
-    for i in np.flatnonzero(ranked[:_FEW] > shared).tolist():
-        rest = mixed[starts[i] + shared : starts[i] + ranked[i]]
-        chain[i] = _finish_one(int(chain[i]), rest)
-    hashes[order] = chain
+def _sign_extended(tail: UInt8Array) -> UInt32Array:
+    return tail.view(np.int8).astype(np.int32).view(np.uint32)
 
 
-def _step(hashes: UInt32Array, mixed: UInt32Array) -> UInt32Array:
-    stepped: UInt32Array = _rotated(hashes ^ mixed, 13) * np.uint32(_FIVE) + np.uint32(_ADD)
+def _step(hashes: UInt32Array, blocks: UInt32Array) -> UInt32Array:
+    """The hashes after one more block each."""
+    stepped: UInt32Array = _rotated(hashes ^ _mixed(blocks), 13) * np.uint32(_FIVE) + np.uint32(_ADD)
     return stepped
 
 
-def _finish_one(chain: int, mixed: UInt32Array) -> int:
-    for block in mixed.tolist():
+def _finish_one(chain: int, blocks: UInt32Array) -> int:
+    """One value's hash after its last blocks."""
+    for block in _mixed(blocks).tolist():
         chain ^= block
         chain = ((chain << 13 | chain >> 19) * _FIVE + _ADD) & _MASK
     return chain
+
+
+def _mixed(blocks: UInt32Array) -> UInt32Array:
+    mixed: UInt32Array = _rotated(blocks * _C1, 15) * _C2
+    return mixed
 
 
 def _rotated(words: UInt32Array, left: int) -> UInt32Array:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFile, InvalidInput, UnsupportedFeature
 from paimon_spark.rows.binary_row import EMPTY_ROW, decode, encode, serialize
@@ -227,6 +228,25 @@ def _row(header: int, slot: int, piece: bytes = b"") -> bytes:
 def test_damaged_rows_are_reported(name: str, row: bytes) -> None:
     with pytest.raises(CorruptFile):
         decode([row], [parse_type(name)])
+
+
+@settings(max_examples=300, deadline=None)
+@given(random_columns(), st.data())
+def test_flipped_bits_are_answered_or_reported(
+    table: tuple[list[DataType], list[pa.Array]], data: st.DataObject
+) -> None:
+    types, columns = table
+    rows = [bytearray(row) for row in serialize(columns, types)]
+    for _ in range(data.draw(st.integers(1, 4))):
+        row = data.draw(st.sampled_from(rows))
+        row[data.draw(st.integers(0, len(row) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        decoded = decode([bytes(row) for row in rows], types)
+    except (CorruptFile, UnsupportedFeature):
+        return
+    assert [len(array) for array in decoded] == [len(rows)] * len(types)
+    for array in decoded:
+        array.validate(full=True)
 
 
 def test_every_scalar_type_is_covered() -> None:

@@ -48,6 +48,18 @@ def test_hashes_of_many_values(values: list[bytes], skip: int, seed: int) -> Non
     assert hash_bytes_many(array, seed).tolist() == [scalar_hash(v, seed) for v in values[skip:]]
 
 
+@pytest.mark.parametrize("length", range(14))
+def test_hashes_of_many_values_of_one_length(length: int) -> None:
+    values = [bytes((i * 31 + j * 7 + 100) % 256 for j in range(length)) for i in range(20)]
+    assert hash_bytes_many(pa.array(values, pa.binary())).tolist() == [scalar_hash(v, 42) for v in values]
+
+
+def test_more_values_than_one_piece_holds() -> None:
+    values = [b"value %d" % (i % 1000) for i in range(150_000)]
+    expected = [scalar_hash(v, 42) for v in values[:1000]]
+    assert hash_bytes_many(pa.array(values, pa.binary())).tolist() == expected * 150
+
+
 @given(st.lists(st.integers(0, 12), max_size=60))
 def test_hashes_of_rows_of_mixed_lengths(words: list[int]) -> None:
     rows = [bytes((i * 7 + j) % 256 for j in range(8 * n)) for i, n in enumerate(words)]
