@@ -1,0 +1,242 @@
+"""PaimonTable: create, open, write, read and inspect a primary-key table, without Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_spark.errors import InvalidInput, InvalidOption, NotFound
+from paimon_spark.metadata.live_files import live_files
+from paimon_spark.metadata.schema import TableSchema, new_table_schema
+from paimon_spark.metadata.snapshot import Snapshot
+from paimon_spark.metadata.table_metadata import TableMetadata
+from paimon_spark.metadata.time_travel import is_time_travel, travel
+from paimon_spark.metadata.unsupported import check_immutable, refuse_unsupported
+from paimon_spark.metadata.validation import validate_new_table
+from paimon_spark.options import DYNAMIC_PARTITION_OVERWRITE, Options
+from paimon_spark.read.files_table import files_table
+from paimon_spark.read.scan import Scan
+from paimon_spark.storage.locate import locate
+from paimon_spark.types import arrow_schema, fields_from_arrow
+from paimon_spark.write.overwrite import Overwrite, check_partition
+from paimon_spark.write.table_write import TableWrite
+
+
+class PaimonTable:
+    """One table directory.
+
+    Every call looks at the table anew: two calls may see different snapshots, one call sees a single one. Objects
+    hold no open files and travel between processes.
+    """
+
+    def __init__(self, metadata: TableMetadata, table_schema: TableSchema, dynamic_options: Mapping[str, str]) -> None:
+        self._metadata = metadata
+        self._stored = table_schema
+        self._dynamic = dict(dynamic_options)
+
+    # ------------------------------------------------------------------ make and find
+
+    @classmethod
+    def create(
+        cls,
+        path: str,
+        schema: pa.Schema,
+        primary_keys: Sequence[str],
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+    ) -> PaimonTable:
+        """A new table at ``path``, with Paimon's types for the Arrow ``schema``.
+
+        Without the option ``bucket`` the table gets one bucket a partition.
+
+        :raises InvalidInput: there is a table at ``path`` already, or the definition contradicts itself
+        :raises UnsupportedFeature: the definition needs a feature that this package does not write
+        """
+        fields, highest = fields_from_arrow(schema)
+        definition = new_table_schema(
+            fields, highest, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment, _now_millis()
+        )
+        validate_new_table(definition)
+        refuse_unsupported(definition, for_write=True)
+        metadata = _metadata(path, options or {})
+        if metadata.schemas.latest() is not None or not metadata.schemas.create(definition):
+            raise InvalidInput(f"there is a Paimon table at {path} already")
+        return cls(metadata, definition, {})
+
+    @classmethod
+    def open(cls, path: str, options: Mapping[str, str] | None = None) -> PaimonTable:
+        """The table at ``path``; ``options`` hold for this object only and go before the table's own.
+
+        :raises NotFound: there is no table
+        :raises InvalidOption: an option that the table cannot change differs from the table's
+        """
+        metadata = _metadata(path, options or {})
+        schema = metadata.schemas.latest()
+        if schema is None:
+            raise NotFound(f"there is no Paimon table at {path}")
+        check_immutable(schema, options or {})
+        return cls(metadata, schema, options or {})
+
+    @classmethod
+    def exists(cls, path: str, options: Mapping[str, str] | None = None) -> bool:
+        """Whether there is a table at ``path``."""
+        return _metadata(path, options or {}).schemas.latest() is not None
+
+    # ------------------------------------------------------------------ look
+
+    @property
+    def path(self) -> str:
+        """The table's directory."""
+        return self._metadata.paths.root
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The stores of the table's schemas, snapshots, manifests and indexes."""
+        return self._metadata
+
+    @property
+    def table_schema(self) -> TableSchema:
+        """The newest schema, with this object's options over the table's."""
+        return self._stored.with_options(self._stored.options.merged(self._dynamic))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Arrow fields."""
+        return arrow_schema(self._stored.fields)
+
+    @property
+    def options(self) -> Options:
+        """The table's options, with this object's over them."""
+        return self.table_schema.options
+
+    def snapshot(self, id: int | None = None) -> Snapshot | None:
+        """The snapshot of that id, or the newest one; None while the table has none.
+
+        :raises NotFound: that snapshot has expired or never was
+        """
+        return self._metadata.snapshots.latest() if id is None else self._metadata.snapshots.get(id)
+
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots, oldest first."""
+        return [self._metadata.snapshots.get(id_) for id_ in self._metadata.snapshots.ids()]
+
+    def files(self, options: Mapping[str, str] | None = None) -> pa.Table:
+        """One row a live data file of the snapshot that ``options`` select (the newest, by default).
+
+        Columns: partition, bucket, file_path, level, record_count, delete_row_count, file_size_in_bytes, min_key,
+        max_key (JSON of the trimmed primary key), min_sequence_number, max_sequence_number, schema_id, source,
+        creation_time.
+        """
+        schema, snapshot = self._travel(options)
+        entries = [] if snapshot is None else live_files(self._metadata, snapshot)
+        return files_table(self._metadata, schema, entries)
+
+    # ------------------------------------------------------------------ read
+
+    def scan(
+        self, columns: Sequence[str] | None = None, filters: Any = None, options: Mapping[str, str] | None = None
+    ) -> Scan:
+        """A read pinned to one snapshot; see :class:`paimon_spark.read.scan.Scan`.
+
+        :raises UnsupportedFeature: the table uses a feature that this package does not read
+        """
+        schema, snapshot = self._travel(options)
+        refuse_unsupported(schema, for_write=False)
+        return Scan.of(self._metadata, schema, snapshot, columns, filters)
+
+    def read(
+        self, columns: Sequence[str] | None = None, filters: Any = None, options: Mapping[str, str] | None = None
+    ) -> pa.Table:
+        """The rows that satisfy ``filters``, in no particular order; ``columns`` in the order given.
+
+        ``filters`` are (column, operator, value) tuples as in :mod:`paimon_spark.predicate`; ``options`` may time
+        travel (``scan.snapshot-id``, ``scan.timestamp-millis``, ``scan.tag-name``, ``scan.version``).
+        """
+        scan = self.scan(columns, filters, options)
+        return pa.Table.from_batches(scan.batches(), schema=scan.schema)
+
+    def read_batches(
+        self, columns: Sequence[str] | None = None, filters: Any = None, options: Mapping[str, str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """As :meth:`read`, a batch at a time in bounded memory."""
+        return self.scan(columns, filters, options).batches()
+
+    def _travel(self, options: Mapping[str, str] | None) -> tuple[TableSchema, Snapshot | None]:
+        """The snapshot that the options select, and its schema: time travel shows the columns of that time."""
+        chosen = self._stored.options.merged(self._dynamic).merged(options or {})
+        check_immutable(self._stored, options or {})
+        snapshot = travel(self._metadata.snapshots, chosen)
+        schema = self._stored
+        if snapshot is not None and is_time_travel(chosen):
+            schema = self._metadata.schemas.get(snapshot.schema_id)
+        return schema.with_options(chosen), snapshot
+
+    # ------------------------------------------------------------------ write
+
+    def append(self, data: pa.Table | pa.RecordBatch) -> Snapshot | None:
+        """Upsert rows: newer versions of the keys they have. Columns left out are null.
+
+        :returns: the new snapshot, or None when there was nothing to write
+        :raises InvalidInput: the data does not fit the table; nothing was written
+        :raises CommitConflict: another commit stood in the way; nothing is visible
+        :raises CommitStateUnknown: the storage never said whether the commit took place
+        """
+        return self._write(data, self.new_write())
+
+    def overwrite(
+        self,
+        data: pa.Table | pa.RecordBatch,
+        partition: Mapping[str, Any] | None = None,
+        dynamic: bool | None = None,
+    ) -> Snapshot | None:
+        """Replace partitions by rows; see :meth:`new_write`. Raises as :meth:`append`."""
+        return self._write(data, self.new_write(overwrite=True, partition=partition, dynamic=dynamic))
+
+    def new_write(
+        self, overwrite: bool = False, partition: Mapping[str, Any] | None = None, dynamic: bool | None = None
+    ) -> TableWrite:
+        """A write whose tasks may run in several processes; see :mod:`paimon_spark.write.table_write`.
+
+        An overwrite replaces the partitions of the new rows when it is ``dynamic`` (None: the table's option
+        ``dynamic-partition-overwrite``, which is true by default; never with ``partition``), else all partitions
+        that match ``partition``: the whole table, when that is empty.
+
+        :raises UnsupportedFeature: the table uses a feature that this package does not write
+        """
+        schema = self.table_schema
+        refuse_unsupported(schema, for_write=True)
+        if is_time_travel(schema.options):
+            raise InvalidOption("a write cannot travel in time; leave the scan.* options out")
+        if not overwrite:
+            return TableWrite.begin(self._metadata, schema)
+        check_partition(schema, partition or {})
+        if dynamic is None:
+            dynamic = not partition and schema.options.get_option(DYNAMIC_PARTITION_OVERWRITE)
+        if dynamic and partition:
+            raise InvalidInput("a dynamic overwrite finds its partitions in the data; leave 'partition' out")
+        return TableWrite.begin(self._metadata, schema, Overwrite(dynamic, dict(partition or {})))
+
+    @staticmethod
+    def _write(data: pa.Table | pa.RecordBatch, write: TableWrite) -> Snapshot | None:
+        write.check(data.schema)
+        task = write.task(0)
+        try:
+            task.write(data)
+            message = task.finish()
+        except BaseException:
+            task.abort()
+            raise
+        return write.commit([message])
+
+
+def _metadata(path: str, options: Mapping[str, str]) -> TableMetadata:
+    storage, root = locate(path, options)
+    return TableMetadata(storage, root)
+
+
+def _now_millis() -> int:
+    return time.time_ns() // 1_000_000
