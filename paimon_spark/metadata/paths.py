@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from paimon_spark.errors import CorruptFile, InvalidInput, InvalidOption
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.file_name import is_plain_name
-from paimon_spark.options import INDEX_IN_DATA_DIR, PATH_DIRECTORY, Options
+from paimon_spark.options import PATH_DIRECTORY, Options
 
 POSTPONE_BUCKET = -2
 SCHEMA_PREFIX, SNAPSHOT_PREFIX, TAG_PREFIX = "schema-", "snapshot-", "tag-"
@@ -89,13 +89,13 @@ class TablePaths:
         """
         return self._inside(self.manifest_directory, name)
 
-    def index_file(self, name: str, bucket_directory: str | None = None, external_path: str | None = None) -> str:
-        """A hash index or a file of deletion vectors: at its external path when it has one, else in
-        ``bucket_directory`` when given (option ``index-file-in-data-file-dir``), else in the index directory.
+    def index_file(self, name: str, bucket_directory: str | None = None) -> str:
+        """A hash index or a file of deletion vectors: in the index directory, or in ``bucket_directory`` where the
+        table's option ``index-file-in-data-file-dir`` puts it.
 
         :raises CorruptFile: not a plain name
         """
-        return external_path or self._inside(bucket_directory or f"{self.root}/index", name)
+        return self._inside(bucket_directory or f"{self.root}/index", name)
 
     def bucket_directory(self, partition_path: str, bucket: int, options: Options) -> str:
         """The directory of a bucket's data files. ``partition_path`` is empty for unpartitioned tables.
@@ -113,16 +113,12 @@ class TablePaths:
         parts.append("bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}")
         return "/".join(parts)
 
-    def index_directory(self, bucket_directory: str, options: Options) -> str | None:
-        """What :meth:`index_file` takes as ``bucket_directory`` for a table with these options."""
-        return bucket_directory if options.get_option(INDEX_IN_DATA_DIR) else None
-
     def data_file(self, bucket_directory: str, file: DataFile) -> str:
-        """The path of a data file that a manifest lists for that bucket.
+        """The path of a data file in its bucket's directory (one without an external path).
 
         :raises CorruptFile: its name is not a plain name
         """
-        return file.external_path or self._inside(bucket_directory, file.name)
+        return self._inside(bucket_directory, file.name)
 
     def _inside(self, directory: str, name: str) -> str:
         if not is_plain_name(name):

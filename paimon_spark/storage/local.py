@@ -21,7 +21,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptFile, NotFound, StorageError
+from paimon_spark.errors import CorruptFile, NotFound, PaimonError, StorageError
 from paimon_spark.storage.storage import FileInfo
 
 MAX_LISTING = 1_000_000
@@ -33,14 +33,14 @@ class LocalStorage:
     """Files below the root of this host's file system."""
 
     def read(self, path: str, limit: int | None = None) -> bytes:
-        with _typed_errors("read", path), io.FileIO(path, "r") as file:
+        with _typed_errors("read", path, NotFound), io.FileIO(path, "r") as file:
             size = os.fstat(file.fileno()).st_size
             if limit is not None and size > limit:
                 raise CorruptFile(path, f"{size} bytes long, at most {limit} are expected")
             return file.readall()
 
     def open(self, path: str) -> pa.NativeFile:
-        with _typed_errors("open", path):
+        with _typed_errors("open", path, NotFound):
             return pa.OSFile(path, "r")
 
     def write(self, path: str, data: bytes) -> None:
@@ -101,7 +101,7 @@ class LocalStorage:
             return False
 
     def size(self, path: str) -> int:
-        with _typed_errors("look up", path):
+        with _typed_errors("look up", path, NotFound):
             status = os.stat(path)
             if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError(path)
@@ -140,12 +140,12 @@ class _NewFile(io.BufferedWriter):
 
 
 @contextlib.contextmanager
-def _typed_errors(verb: str, path: str) -> Iterator[None]:
+def _typed_errors(verb: str, path: str, missing: type[PaimonError] = StorageError) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
-        raise NotFound(f"{path} does not exist") from None
     except OSError as problem:
+        if isinstance(problem, FileNotFoundError) and missing is NotFound:
+            raise NotFound(f"{path} does not exist") from None
         raise StorageError(f"cannot {verb} {path}: {problem.strerror or problem}") from problem
 
 

@@ -164,6 +164,17 @@ def test_an_error_before_the_link_is_raised(tmp_path: Path, monkeypatch: pytest.
     assert os.listdir(tmp_path) == []
 
 
+def test_a_directory_that_vanishes_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vanish(source: str, target: str) -> None:
+        os.unlink(source)
+        os.rmdir(tmp_path / "snapshot")
+        raise FileNotFoundError(errno.ENOENT, "no such file or directory")
+
+    monkeypatch.setattr(os, "link", vanish)
+    with pytest.raises(StorageError, match="cannot publish"):
+        STORAGE.put_if_absent(str(tmp_path / "snapshot" / "snapshot-1"), b"x")
+
+
 def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(source: str, target: str) -> None:
         raise PermissionError(errno.EPERM, "operation not permitted")
