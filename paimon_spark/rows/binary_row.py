@@ -108,7 +108,7 @@ def serialize(columns: Sequence[Column], types: Sequence[DataType], rows: int = 
     return [prefix + row.as_buffer().to_pybytes() for row in encode(columns, types, rows)]
 
 
-def _set_null_bits(fixed: np.ndarray[tuple[int, ...], np.dtype[np.uint64]], field: int, array: pa.Array) -> None:
+def _set_null_bits(fixed: UInt64Array, field: int, array: pa.Array) -> None:
     valid = valid_rows(array)
     if valid is not None:
         word, bit = divmod(field + 8, 64)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptFile, InvalidInput, UnsupportedFeature
@@ -123,9 +125,7 @@ def _column(rows: _Rows, field: int, type_: DataType) -> pa.Array:
     return _fixed_array(slots.astype(np.dtype(f"u{width}")), nulls, type_)
 
 
-def _fixed_array(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], nulls: BoolArray, type_: DataType
-) -> pa.Array:
+def _fixed_array(values: npt.NDArray[Any], nulls: BoolArray, type_: DataType) -> pa.Array:
     return pa.Array.from_buffers(
         arrow_type(type_), len(nulls), [_validity(nulls), pa.py_buffer(np.ascontiguousarray(values))]
     )
