@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paimon_spark.errors import CorruptFile, NotFound, PaimonError
 from paimon_spark.metadata.json_object import SIZE_LIMIT, JsonObject, to_json
@@ -54,7 +54,7 @@ class Snapshot:
     index_manifest: str | None = None
     watermark: int | None = None
     statistics: str | None = None
-    properties: Mapping[str, str] | None = None
+    properties: Mapping[str, str] | None = field(default=None, hash=False)
     next_row_id: int | None = None
     operation: str | None = None
     uuid: str | None = None

@@ -250,6 +250,12 @@ def test_equal_times_mean_the_newest(tmp_path: Path) -> None:
     assert found.id == 3
 
 
+def test_snapshots_are_values() -> None:
+    one = replace(SNAPSHOT, properties={"a": "b"})
+    assert {one, replace(one), SNAPSHOT} == {one, SNAPSHOT}
+    assert one != SNAPSHOT
+
+
 def test_snapshots_and_stores_are_picklable(tmp_path: Path) -> None:
     store = _filled(tmp_path, 1)
     assert pickle.loads(pickle.dumps(store)).latest() == pickle.loads(pickle.dumps(store.get(1)))
