@@ -69,6 +69,7 @@ def _refused_always(schema: TableSchema) -> Iterator[str]:
     if engine not in _MERGE_ENGINES:
         yield f"merge engine {engine!r} is not supported, {' and '.join(map(repr, _MERGE_ENGINES))} are"
     elif engine == "partial-update":
+        yield from _columns_of_two_groups(schema)
         yield from _aggregates(schema)
     for key in _REFUSED_WHEN_TRUE:
         if _is_true(options.get(key)):
@@ -82,6 +83,15 @@ def _refused_always(schema: TableSchema) -> Iterator[str]:
     for key in options:
         if key.startswith(_ENCRYPTION):
             yield f"encryption ({key!r}) is not supported"
+
+
+def _columns_of_two_groups(schema: TableSchema) -> Iterator[str]:
+    """Sequence columns with another role in a group; which role wins depends on the order of Java's hash map."""
+    names = [name for group in schema.sequence_groups for name in (*group.sequence, *group.protected)]
+    sequence = {name for group in schema.sequence_groups for name in group.sequence}
+    for name in sorted(sequence):
+        if names.count(name) > 1:
+            yield f"column {name!r}, which orders a sequence group, cannot be in another"
 
 
 def _aggregates(schema: TableSchema) -> Iterator[str]:

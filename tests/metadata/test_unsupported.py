@@ -27,6 +27,8 @@ REFUSED_ALWAYS = [
         {**GROUPED, "fields.default-aggregate-function": "last_non_null_value"},
         r"would apply to columns of sequence groups \(a, b\)",
     ),
+    ({**GROUPED, "fields.h.sequence-group": "g"}, "column 'g', which orders a sequence group, cannot be in another"),
+    ({**GROUPED, "fields.h,g.sequence-group": "op"}, "column 'g', which orders a sequence group"),
     ({"manifest.format": "parquet"}, r"'manifest\.format' = 'parquet'"),
     ({"pk-clustering-override": "true"}, "'pk-clustering-override'"),
     ({"row-tracking.enabled": "TRUE"}, r"'row-tracking\.enabled'"),
