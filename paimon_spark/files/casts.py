@@ -24,7 +24,6 @@ Source: ``org.apache.paimon.casting`` of Apache Paimon.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import InvalidInput, UnsupportedFeature
+from paimon_spark.metadata.partition import java_floating
 from paimon_spark.types import BINARIES, INTEGER_BITS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, arrow_type
 
 Cast = Callable[[pa.Array, DataType, DataType], pa.Array]
@@ -214,21 +214,9 @@ def _decimal_to_string(array: pa.Array, source: DataType, target: DataType) -> p
 
 
 def _float_to_string(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
-    single = source.root == "FLOAT"
-    return _shaped(_by_distinct(array, lambda v: None if v is None else _java_text(v, single), pa.string()), target)
-
-
-def _java_text(value: float, single: bool) -> str:
-    """``Double.toString`` or ``Float.toString``: shortest digits, scientific outside 10**-3 to 10**7."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    number: Any = np.float32(value) if single else np.float64(value)
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return str(np.format_float_positional(number, unique=True, trim="0"))
-    mantissa, exponent = np.format_float_scientific(number, unique=True, trim="0").split("e")
-    return f"{mantissa}E{int(exponent)}"
+    precision = np.float32 if source.root == "FLOAT" else np.float64
+    texts = _by_distinct(array, lambda v: None if v is None else java_floating(v, precision), pa.string())
+    return _shaped(texts, target)
 
 
 def _time_to_string(array: pa.Array, source: DataType, target: DataType) -> pa.Array:

@@ -73,7 +73,7 @@ def _open(source: pa.NativeFile, file: DataFile, data_schema: TableSchema) -> St
     if extension == "parquet":
         return ParquetInput(source)
     if extension == "orc":
-        return OrcInput(source)
+        return OrcInput(source, data_schema.fields)
     if extension == "avro":
         return AvroInput(source, data_schema.fields, file.row_count)
     raise UnsupportedFeature(f"data file {file.name}: format {extension!r} is not supported; parquet, orc and avro are")

@@ -8,9 +8,9 @@ Modes (``metadata.stats-mode``, ``fields.<column>.stats-mode``)::
     full           also bounds, uncut
 
 A cut lower bound is a prefix. A cut upper bound is a prefix whose last character that has a successor is replaced by
-it and whose rest is dropped; when none has one, neither bound is stored. Nested columns and timestamps of more than
-6 digits have no statistics at all, floating point columns that hold NaN no bounds: Java takes its statistics from
-parquet footers, where those are missing too.
+it and whose rest is dropped; when none has one, neither bound is stored. Nested columns have no statistics at all;
+timestamps of more than 6 digits, and floating point columns that hold NaN, have no bounds: Java takes its statistics
+from parquet footers, where those are missing too.
 
 Source: ``SimpleColStats``, ``TruncateSimpleColStatsCollector`` of Apache Paimon.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -73,16 +73,14 @@ def statistics_modes(fields: Sequence[DataField], options: Options) -> list[Stat
     modes = []
     for field in fields:
         key = f"fields.{field.name}.stats-mode"
-        if _has_no_statistics(field.type):
-            modes.append(NO_MODE)
-        elif key in options:
-            modes.append(StatisticsMode.parse(key, options[key]))
-        else:
-            modes.append(StatisticsMode.parse(STATS_MODE.key, options.get_option(STATS_MODE)))
+        text = (key, options[key]) if key in options else (STATS_MODE.key, options.get_option(STATS_MODE))
+        mode = StatisticsMode.parse(*text)
+        nested = field.type.root in NESTED
+        modes.append(NO_MODE if nested else replace(mode, bounds=mode.bounds and not _has_no_bounds(field.type)))
     return modes
 
 
-def _has_no_statistics(type_: DataType) -> bool:
+def _has_no_bounds(type_: DataType) -> bool:
     return type_.root in NESTED or (type_.root in TIMESTAMPS and (type_.precision or 0) > 6)
 
 
@@ -115,10 +113,13 @@ class ColumnStatistics:
 
     def bounds(self) -> tuple[pa.Array, pa.Array]:
         """Lower and upper bound as arrays of one value, null where there is none."""
-        known = self._bounded and self._lowers
-        lower = pc.min(pa.array(self._lowers, self._type)) if known else pa.scalar(None, self._type)
-        upper = pc.max(pa.array(self._uppers, self._type)) if known else lower
-        if pa.types.is_string(self._type) or pa.types.is_binary(self._type):
+        if not (self._bounded and self._lowers):
+            return pa.nulls(1, self._type), pa.nulls(1, self._type)
+        lower = pc.min(pa.array(self._lowers, self._type))
+        upper = pc.max(pa.array(self._uppers, self._type))
+        if pa.types.is_floating(self._type):
+            lower, upper = _zeros_apart(lower, upper)
+        elif pa.types.is_string(self._type) or pa.types.is_binary(self._type):
             lower, upper = _cut(lower.as_py(), upper.as_py(), self._mode.length)
         return pa.array([lower], self._type), pa.array([upper], self._type)
 
@@ -134,16 +135,21 @@ def serialize_statistics(types: Sequence[DataType], columns: Sequence[ColumnStat
     )
 
 
-def _cut(
-    lower: str | bytes | None, upper: str | bytes | None, length: int
-) -> tuple[str | bytes | None, str | bytes | None]:
-    if lower is None or upper is None:
-        return None, None
-    if len(upper) > length:
-        upper = _successor(upper[:length]) if isinstance(upper, str) else _binary_successor(upper[:length])
-        if upper is None:
-            return None, None
-    return lower[:length], upper
+def _cut(lower: str | bytes, upper: str | bytes, length: int) -> tuple[str | bytes | None, str | bytes | None]:
+    if len(upper) <= length:
+        return lower[:length], upper
+    prefix = upper[:length]
+    above = _successor(prefix) if isinstance(prefix, str) else _binary_successor(prefix)
+    return (None, None) if above is None else (lower[:length], above)
+
+
+def _zeros_apart(lower: pa.Scalar, upper: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
+    """Bounds that hold for both zeros: Java orders -0.0 below 0.0, Arrow does not tell them apart."""
+    if lower.as_py() == 0:
+        lower = pa.scalar(-0.0, lower.type)
+    if upper.as_py() == 0:
+        upper = pa.scalar(0.0, upper.type)
+    return lower, upper
 
 
 def _successor(prefix: str) -> str | None:
@@ -218,7 +224,7 @@ def _group_statistics(
         return pa.nulls(count, type_), pa.nulls(count, type_), pa.nulls(count, pa.int64())
     statistics = [f.key_stats if key else f.value_stats for f in files]
     nulls = pa.array([s.null_counts[at] if at < len(s.null_counts) else None for s in statistics], pa.int64())
-    if not same_values(stored.type, field.type) or _has_no_statistics(field.type):
+    if not same_values(stored.type, field.type) or _has_no_bounds(field.type):
         return pa.nulls(count, type_), pa.nulls(count, type_), nulls
     types = [f.type.as_nullable() for f in layout]
     lower, upper = (
