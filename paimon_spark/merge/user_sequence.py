@@ -1,0 +1,48 @@
+"""UserSequence: the columns of ``sequence.field``, which say which version of a row is newer.
+
+Versions compare column by column; null is the oldest value in both directions.
+
+Source: ``UserDefinedSeqComparator`` of Apache Paimon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_spark.files.key_values import Int64Array
+from paimon_spark.merge.keys import normalize_sequence
+from paimon_spark.options import SEQUENCE_FIELD, SEQUENCE_ORDER, Options
+from paimon_spark.types import DataField, field_named
+
+
+@dataclass(frozen=True)
+class UserSequence:
+    """Sequence columns, most important first; ``descending`` makes smaller values the newer ones."""
+
+    fields: tuple[DataField, ...]
+    descending: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the columns."""
+        return frozenset(f.name for f in self.fields)
+
+    def ranks(self, values: pa.Table) -> Int64Array:
+        """A number for each row, greater for newer, comparable among these rows only."""
+        columns = [values.column(f.name) for f in self.fields]
+        return normalize_sequence(columns, [f.type for f in self.fields], self.descending)
+
+
+def user_sequence(options: Options, fields: Sequence[DataField]) -> UserSequence | None:
+    """The table's ``sequence.field``; None when sequence numbers alone decide.
+
+    :raises InvalidInput: an unknown column
+    """
+    names = options.get_option(SEQUENCE_FIELD)
+    if not names:
+        return None
+    chosen = tuple(field_named(fields, name) for name in names)
+    return UserSequence(chosen, options.get_option(SEQUENCE_ORDER) == "descending")
