@@ -9,8 +9,9 @@ in the unit of the column's type, whatever their logical type says: Paimon's nam
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ class AvroInput:
     def __init__(self, source: pa.NativeFile, fields: Sequence[DataField], row_count: int) -> None:
         import fastavro
 
-        self._blocks = fastavro.block_reader(source)
+        with _decoding():
+            self._blocks = fastavro.block_reader(source)
         self._row_count = row_count
         self._types = {f.name: arrow_type(f.type) for f in fields}
         self._types |= {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
@@ -60,7 +62,7 @@ class AvroInput:
         """The rows in order. Can be asked for once."""
         if not groups:
             return
-        rows = chain.from_iterable(self._decoded_blocks())
+        rows = self._rows()
         types = [self._types[name] for name in columns]
         converts = [_conversion(type_) for type_ in types]
         while batch := list(islice(rows, batch_rows)):
@@ -68,16 +70,22 @@ class AvroInput:
             for name, type_, convert in zip(columns, types, converts, strict=True):
                 values = [row[name] for row in batch]
                 arrays.append(pa.array(values if convert is None else [convert(v) for v in values], type_))
-            yield (
-                pa.RecordBatch.from_struct_array(pa.StructArray.from_arrays(arrays, list(columns)))
-                if arrays
-                else (pa.record_batch([pa.nulls(len(batch))], [""]))
-            )
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
-    def _decoded_blocks(self) -> Iterator[Any]:
-        for block in self._blocks:
-            block.writer_schema = _without_times(block.writer_schema)
-            yield block
+    def _rows(self) -> Iterator[Any]:
+        with _decoding():
+            for block in self._blocks:
+                block.writer_schema = _without_times(block.writer_schema)
+                yield from block
+
+
+@contextlib.contextmanager
+def _decoding() -> Iterator[None]:
+    """The decoder does not check what it reads: whatever it trips over, the bytes are no Avro file."""
+    try:
+        yield
+    except Exception as problem:
+        raise ValueError(f"not decodable as Avro ({type(problem).__name__}: {problem})") from problem
 
 
 def _without_times(schema: Any) -> Any:

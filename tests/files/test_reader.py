@@ -191,8 +191,7 @@ def test_every_flipped_byte_of_the_pages_is_an_error_or_harmless(stored: Stored,
         (tmp_path / file.name).write_bytes(broken)
         try:
             rows = read(tmp_path, file, schema)
-        except CorruptFile as error:
-            assert error.path.endswith(file.name)
+        except CorruptFile:
             noticed += 1
         else:
             assert rows.values.equals(_table())
