@@ -1,0 +1,98 @@
+"""The Bloom filter of lookup files.
+
+The filter is a row of bits, the lowest bit of a byte first, without any header. A key sets (and asks for) k bits::
+
+    h1 = murmur(key)    h2 = h1 >>> 16
+    c(i) = h1 + i * h2, 32 bits, complemented when negative       i = 1 … k
+    bit(i) = c(i) mod (number of bits)
+
+For n keys and a wanted rate p of false positives the filter has ``int(-n ln p / (ln 2)²)`` bits, rounded up to whole
+bytes, and ``k = max(1, round(bits / n * ln 2))``.
+
+Source: ``BloomFilter``, ``BitSet`` of Apache Paimon.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.rows.byte_strings import Bytes, Int32s, Mask
+
+UInt32s = npt.NDArray[np.uint32]
+
+_MOST_BITS = 2**31 - 1
+_UNPACKED_BYTES = 2**28
+_CHUNK = 2**18
+
+
+def filter_bytes(keys: int, rate: float) -> int:
+    """Size in bytes of a filter for ``keys`` keys and that rate of false positives."""
+    bits = min(int(-keys * math.log(rate) / (math.log(2) * math.log(2))), _MOST_BITS)
+    return -(-bits // 8)
+
+
+class BloomFilter:
+    """Which keys may be in a file. Keys are given as Murmur hashes."""
+
+    def __init__(self, bits: Bytes, keys: int) -> None:
+        """A filter of the bytes ``bits`` that was sized for ``keys`` keys.
+
+        Requires: at least one byte and one key.
+        """
+        self.bits = bits
+        self.keys = keys
+        self._size = np.uint32(bits.size * 8)
+        # Java's Math.round: halves go up.
+        self._hashes = max(1, math.floor(bits.size * 8 / keys * math.log(2) + 0.5))
+
+    @staticmethod
+    def sized(keys: int, rate: float) -> BloomFilter:
+        """An empty filter for ``keys`` keys (at least one) and that rate of false positives, above 0 and below 1."""
+        return BloomFilter(np.zeros(max(1, filter_bytes(keys, rate)), np.uint8), keys)
+
+    def add(self, hashes: Int32s) -> None:
+        """Add keys by their hashes."""
+        if len(hashes) * 16 > self.bits.size and self.bits.size * 8 <= _UNPACKED_BYTES:
+            self._add_unpacked(hashes)
+            return
+        for number in range(1, self._hashes + 1):
+            positions = self._positions(hashes, number)
+            np.bitwise_or.at(self.bits, positions >> np.uint32(3), _bit(positions))
+
+    def _add_unpacked(self, hashes: Int32s) -> None:
+        flags = np.zeros(self.bits.size * 8, np.bool_)
+        for at in range(0, len(hashes), _CHUNK):
+            for number in range(1, self._hashes + 1):
+                flags[self._positions(hashes[at : at + _CHUNK], number)] = True
+        self.bits |= np.packbits(flags, bitorder="little")
+
+    def test(self, hashes: Int32s) -> Mask:
+        """Which keys may have been added; False is certain."""
+        found = self._test(hashes, 1)
+        for number in range(2, self._hashes + 1):
+            left = np.flatnonzero(found)
+            if len(left) * 4 > len(hashes) * 3:
+                found &= self._test(hashes, number)
+            else:
+                found[left] = self._test(hashes[left], number)
+        return found
+
+    def _test(self, hashes: Int32s, number: int) -> Mask:
+        positions = self._positions(hashes, number)
+        found: Mask = (self.bits[positions >> np.uint32(3)] & _bit(positions)) != 0
+        return found
+
+    def _positions(self, hashes: Int32s, number: int) -> UInt32s:
+        first = hashes.view(np.uint32)
+        combined: UInt32s = first + (first >> np.uint32(16)) * np.uint32(number)
+        combined ^= (combined.view(np.int32) >> np.int32(31)).view(np.uint32)
+        combined -= combined // self._size * self._size
+        return combined
+
+
+def _bit(positions: UInt32s) -> Bytes:
+    bits: Bytes = np.left_shift(np.uint8(1), (positions & np.uint32(7)).astype(np.uint8))
+    return bits

@@ -1,0 +1,106 @@
+"""Codecs of lookup files: none, lz4 and zstd, with Java's framing and a bound on what comes out.
+
+::
+
+    lz4    int32 compressed length (without these 8 bytes) | int32 original length | LZ4 block        little-endian
+    zstd   one zstd frame
+
+The original length is always known from outside and is the bound: a block that claims, or unpacks to, anything
+else is corrupt. pyarrow's codecs do the work with the GIL released.
+
+Source: ``Lz4BlockCompressor``, ``ZstdBlockCompressor``, ``CompressorUtils`` of Apache Paimon.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Protocol
+
+import pyarrow as pa
+
+from paimon_spark.errors import UnsupportedFeature
+
+NONE, ZSTD, LZ4 = 0, 1, 2
+_LENGTHS = struct.Struct("<ii")
+
+
+class Codec(Protocol):
+    """Packs and unpacks one block; ``identity`` is its number in a sort file's block trailer."""
+
+    name: str
+    identity: int
+
+    def compress(self, data: bytes | memoryview) -> bytes:
+        """The block in Java's framing."""
+        ...
+
+    def decompress(self, block: memoryview, length: int) -> bytes | pa.Buffer:
+        """The original ``length`` bytes.
+
+        :raises ValueError: the block is damaged or has another length
+        """
+        ...
+
+
+class Lz4:
+    """LZ4 blocks behind two lengths."""
+
+    name = "lz4"
+    identity = LZ4
+
+    def __init__(self) -> None:
+        self._codec = pa.Codec("lz4_raw")
+
+    def compress(self, data: bytes | memoryview) -> bytes:
+        """The block in Java's framing."""
+        packed: bytes = self._codec.compress(data, asbytes=True)
+        return _LENGTHS.pack(len(packed), len(data)) + packed
+
+    def decompress(self, block: memoryview, length: int) -> pa.Buffer:
+        """The original ``length`` bytes, or ValueError."""
+        if len(block) < _LENGTHS.size or _LENGTHS.unpack(block[: _LENGTHS.size]) != (
+            len(block) - _LENGTHS.size,
+            length,
+        ):
+            raise ValueError("the lengths before an lz4 block are wrong")
+        return _unpack(self._codec, block[_LENGTHS.size :], length)
+
+
+class Zstd:
+    """Single zstd frames."""
+
+    name = "zstd"
+    identity = ZSTD
+
+    def __init__(self, level: int = 1) -> None:
+        self._codec = pa.Codec("zstd", compression_level=level)
+
+    def compress(self, data: bytes | memoryview) -> bytes:
+        """The block as one frame."""
+        packed: bytes = self._codec.compress(data, asbytes=True)
+        return packed
+
+    def decompress(self, block: memoryview, length: int) -> pa.Buffer:
+        """The original ``length`` bytes, or ValueError."""
+        return _unpack(self._codec, block, length)
+
+
+def _unpack(codec: pa.Codec, block: memoryview, length: int) -> pa.Buffer:
+    try:
+        return codec.decompress(pa.py_buffer(block), length)
+    except (OSError, pa.ArrowException) as problem:
+        raise ValueError(f"a block does not unpack to {length} bytes: {problem}") from problem
+
+
+def codec(name: str, zstd_level: int = 1) -> Codec | None:
+    """The codec of that name; None for ``none``.
+
+    :raises UnsupportedFeature: lzo, or no codec at all
+    """
+    if name == "none":
+        return None
+    if name == "lz4":
+        return Lz4()
+    if name == "zstd":
+        return Zstd(zstd_level)
+    raise UnsupportedFeature(f"lookup files compressed with {name!r} are not supported; use none, lz4 or zstd")

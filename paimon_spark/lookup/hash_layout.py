@@ -1,0 +1,104 @@
+"""The layout of a hash file, and the context that its reader needs.
+
+Keys are grouped by their length in bytes. For each length that occurs there is an *index section*, a table of slots
+with linear probing, and a *data section*::
+
+    [Bloom filter] | index section … | data section …            lengths ascending
+
+    index section   slots × slot
+    slot            key | varint offset, zero padded       offset 0: the slot is empty
+    data section    00 | (varint value length | value) …   offsets count from the start of the section
+
+A key with Murmur hash h has its home in slot ``(h & 0x7fffffff) mod slots`` and lies in the first slot from there,
+cyclic, that was empty when it came; ``slots = round(keys / load factor)``. A slot is as wide as the key and the
+longest offset of its section. A value equal to the value put before it (of the same key length) is stored once.
+
+The whole file may be cut into pages, each compressed on its own::
+
+    page    int32 big-endian compressed length | compressed bytes (see ``compression``)
+
+Nothing in the file says where the sections are: that is the context. All positions in it count uncompressed bytes;
+``page_starts`` are positions in the file itself.
+
+Source: ``HashLookupStoreWriter``, ``HashLookupStoreReader``, ``HashContext`` of Apache Paimon (up to 1.3), after PalDB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paimon_spark.errors import CorruptFile
+from paimon_spark.lookup.sidecar import Checksums, Sidecar
+
+
+@dataclass(frozen=True)
+class HashContext:
+    """Where everything is in a hash file. The tuples of the middle block have one entry a key length, from 0 on.
+
+    ``bloom_keys`` is 0 when there is no filter. ``length`` is the uncompressed size. ``page_starts`` is None when the
+    file is not compressed. ``checksums`` holds a CRC-32 of each page as it is in the file; files made by Java have
+    none.
+    """
+
+    bloom_keys: int
+    bloom_bytes: int
+    key_counts: tuple[int, ...]
+    slot_sizes: tuple[int, ...]
+    slots: tuple[int, ...]
+    index_offsets: tuple[int, ...]
+    data_offsets: tuple[int, ...]
+    length: int
+    page_size: int
+    compression: str = "none"
+    page_starts: tuple[int, ...] | None = None
+    file_size: int | None = None
+    checksums: Checksums | None = None
+
+    def sidecar(self) -> Sidecar:
+        """This context in its form beside the file."""
+        header = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("checksums", "page_starts")
+        }
+        header["page_starts"] = None if self.page_starts is None else list(self.page_starts)
+        checksums = np.empty(0, np.uint32) if self.checksums is None else self.checksums
+        return Sidecar({"kind": "hash", **header}, checksums)
+
+    @staticmethod
+    def from_sidecar(path: str, sidecar: Sidecar) -> HashContext:
+        """The context that lay beside the file at ``path``.
+
+        :raises CorruptFile: a field is missing
+        """
+        try:
+            fields: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in sidecar.header.items()
+                if name != "kind"
+            }
+            return HashContext(**fields, checksums=sidecar.checksums)
+        except TypeError as problem:
+            raise CorruptFile(path, f"its context is incomplete: {problem}") from problem
+
+    def check(self, path: str) -> None:
+        """Refuse a context whose sections do not follow one another within ``length``.
+
+        :raises CorruptFile: they do not
+        """
+        lists = (self.slot_sizes, self.slots, self.index_offsets, self.data_offsets)
+        ok = all(len(entries) == len(self.key_counts) for entries in lists)
+        at = self.bloom_bytes
+        ok = ok and at >= 0 and self.page_size > 0
+        for length, count in enumerate(self.key_counts if ok else ()):
+            if count:
+                ok = ok and self.index_offsets[length] == at and 0 < count <= self.slots[length]
+                ok = ok and self.slot_sizes[length] > length
+                at += self.slots[length] * self.slot_sizes[length]
+        for length, count in enumerate(self.key_counts if ok else ()):
+            if count:
+                ok = ok and at <= self.data_offsets[length] < self.length
+                at = self.data_offsets[length] + 1
+        if not ok or (not any(self.key_counts) and self.length != self.bloom_bytes):
+            raise CorruptFile(path, "the sections that its context names do not fit the file")

@@ -1,0 +1,76 @@
+"""Places keys in the slots of a hash section as if they came one by one, without taking them one by one.
+
+Linear probing gives the first comer the slot. Java inserts in the order of ``put``, so the bytes of a file depend on
+who came first, and a table built in any other order would answer alike but not be the same file.
+
+The placement is a stable matching: a key prefers slots by their distance from its home, and every slot prefers the
+key that came earliest. As all slots share one preference, exactly one matching is stable, the sequential one; and
+deferred acceptance finds it in any order of proposals. So all unplaced keys propose at once, each slot keeps the
+earliest of its holder and its proposers, and the others go on to their next slot:
+
+    homes 5 5 6 (keys 0 1 2)    round 1: slot 5 keeps 0, refuses 1; slot 6 keeps 2
+                                round 2: key 1 proposes to 6: earlier than 2, takes it, 2 is put out
+                                round 3: key 2 proposes to 7
+
+Rounds are as many as the longest way of a key (tens at a load of 3/4), and shrink fast. Equal keys walk together
+until one of them is kept, and in that very round the other is refused by it: comparing a refused key with the slot's
+holder finds every duplicate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from paimon_spark.errors import InvalidInput
+from paimon_spark.rows.byte_strings import Bytes, Int32s, Int64s
+
+
+def slot_count(keys: int, load_factor: float) -> int:
+    """How many slots a section of ``keys`` keys has (Java's Math.round: halves go up)."""
+    return int(np.floor(keys / load_factor + 0.5))
+
+
+def home_slots(hashes: Int32s, slots: int) -> Int64s:
+    """The slot in which a key of each hash is looked for first."""
+    positive = (hashes & np.int32(0x7FFFFFFF)).view(np.uint32)
+    size = np.uint32(slots)
+    homes: Int64s = (positive - positive // size * size).astype(np.int64)
+    return homes
+
+
+def place_keys(keys: Bytes, hashes: Int32s, slots: int) -> Int32s:
+    """The row of ``keys`` that each slot holds; ``len(keys)`` where the slot is empty.
+
+    Requires: at least as many slots as keys, fewer than 2³¹.
+
+    :raises InvalidInput: two keys are equal
+    """
+    empty = len(keys)
+    holders = np.full(slots, empty, np.int32)
+    at = home_slots(hashes, slots).astype(np.int32)
+    active = np.arange(empty, dtype=np.int32)
+    while len(active):
+        asked = at[active]
+        held = holders[asked]
+        earlier = active < held
+        takers, taken, put_out = active[earlier], asked[earlier], held[earlier]
+        # Of several values assigned to one place the last stays: backwards, that is the earliest key.
+        holders[taken[::-1]] = takers[::-1]
+        kept = holders[taken] == takers
+        put_out = put_out[kept]
+        refused = np.concatenate((active[~earlier], takers[~kept]))
+        _refuse_duplicates(keys, hashes, refused, holders[at[refused]])
+        active = np.concatenate((refused, put_out[put_out < empty]))
+        active.sort(kind="stable")
+        at[active] += 1
+        at[active[at[active] == slots]] = 0
+    return holders
+
+
+def _refuse_duplicates(keys: Bytes, hashes: Int32s, refused: Int32s, holders: Int32s) -> None:
+    alike = hashes[refused] == hashes[holders]
+    if alike.any():
+        same = (keys[refused[alike]] == keys[holders[alike]]).all(axis=1)
+        if same.any():
+            key = keys[refused[alike][np.flatnonzero(same)[0]]].tobytes()
+            raise InvalidInput(f"a lookup file holds a key once, but {key[:64].hex()} was put twice")

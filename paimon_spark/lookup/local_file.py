@@ -1,0 +1,158 @@
+"""LocalFile: a lookup file on local disk, opened without following links; and the making of a new one.
+
+A file is made with permissions 0600 and must not exist before; a link under its name is refused either way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import threading
+from types import TracebackType
+
+from paimon_spark.errors import CorruptFile, NotFound, StorageError
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class LocalFile:
+    """A file open for random reads. ``size`` is its length when it was opened."""
+
+    def __init__(self, path: str) -> None:
+        """Open the file.
+
+        :raises NotFound: it does not exist
+        :raises CorruptFile: the name is a link or not a regular file
+        :raises StorageError: it cannot be opened
+        """
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
+        except FileNotFoundError:
+            raise NotFound(f"lookup file {path} does not exist") from None
+        except OSError as problem:
+            if problem.errno in (errno.ELOOP, errno.EMLINK):
+                raise CorruptFile(path, "it is a link; lookup files are never links") from None
+            raise StorageError(f"cannot open lookup file {path}: {problem}") from problem
+        self._lock = threading.Lock()
+        self._closed = False
+        status = os.fstat(self._descriptor)
+        self.size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise CorruptFile(path, "it is not a regular file")
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly these bytes.
+
+        :raises CorruptFile: they are outside the file
+        :raises StorageError: the disk fails, or the file is closed
+        """
+        if offset < 0 or length < 0 or offset + length > self.size:
+            raise CorruptFile(self.path, f"bytes {offset} to {offset + length} lie outside its {self.size} bytes")
+        if self._closed:
+            raise StorageError(f"lookup file {self.path} is closed")
+        try:
+            data = os.pread(self._descriptor, length, offset)
+            while len(data) < length:
+                more = os.pread(self._descriptor, length - len(data), offset + len(data))
+                if not more:
+                    raise CorruptFile(self.path, f"it ends at {offset + len(data)} now, not at {self.size}")
+                data += more
+        except OSError as problem:
+            raise StorageError(f"cannot read lookup file {self.path}: {problem}") from problem
+        return data
+
+    def is_deleted(self) -> bool:
+        """Whether the file has no name any more (another process dropped it); it stays readable."""
+        return os.fstat(self._descriptor).st_nlink == 0
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._descriptor)
+
+    def __enter__(self) -> LocalFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class NewFile:
+    """A file being made: bytes are appended; whoever makes it deletes it after an error."""
+
+    def __init__(self, path: str) -> None:
+        """Create the file.
+
+        :raises StorageError: the name exists, or the file cannot be made
+        """
+        self.path = path
+        self.size = 0
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
+            self._stream = os.fdopen(os.open(path, flags, 0o600), "w+b", buffering=2**18)
+        except OSError as problem:
+            raise StorageError(f"cannot make lookup file {path}: {problem}") from problem
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Write at the end.
+
+        :raises StorageError: the disk is full or fails
+        """
+        try:
+            self._stream.write(data)
+        except OSError as problem:
+            raise self._failed(problem) from problem
+        self.size += len(data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes written before; appending goes on behind them."""
+        try:
+            self._stream.flush()
+            return os.pread(self._stream.fileno(), length, offset)
+        except OSError as problem:
+            raise self._failed(problem) from problem
+
+    def close(self) -> None:
+        """Write out what is buffered and close.
+
+        :raises StorageError: the disk is full or fails
+        """
+        try:
+            self._stream.close()
+        except OSError as problem:
+            raise self._failed(problem) from problem
+
+    def discard(self) -> None:
+        """Close and delete the file, whatever state it is in."""
+        # Python closes the descriptor even when flushing what is buffered fails.
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+    def _failed(self, problem: OSError) -> StorageError:
+        full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "the local disk is full; free space or lower lookup.cache-max-disk-size" if full else str(problem)
+        return StorageError(f"cannot write lookup file {self.path}: {reason}")
+
+
+def write_new_file(path: str, data: bytes) -> None:
+    """Make a small file; nothing is left of it after an error.
+
+    :raises StorageError: the name exists, or the disk is full or fails
+    """
+    file = NewFile(path)
+    try:
+        file.append(data)
+        file.close()
+    except StorageError:
+        file.discard()
+        raise

@@ -1,0 +1,253 @@
+"""The layout of a sort file, near to LevelDB's table format. Fixed-width numbers are little-endian.
+
+::
+
+    file          data block … | Bloom filter (optional) | index block | footer
+
+    block         payload | uint8 compression (0 none, 1 zstd, 2 lz4, 3 lzo) | uint32 checksum
+    checksum      CRC-32 (zlib's) of payload and compression byte
+    payload       not compressed: content;  compressed: varint content length | compressed content (see ``compression``)
+    content       entry … | tail
+    entry         varint key length | key | varint value length | value
+    tail          all entries of one size ("aligned"):  int32 entry size | 00
+                  else:                                 int32 start of each entry | int32 entries | 01
+
+    index block   a block with one entry for each data block; key: its last key, value: varint offset | varint payload
+    size
+    footer        int64 filter offset | int32 filter size | int64 filter keys (three zeros: no filter)
+                  | int64 index offset | int32 index payload size | int32 magic
+
+Keys ascend, without repeats. A block is closed by the entry that makes content length + 5 (+ 4 for each entry if not
+aligned) greater than the block size. It is stored compressed only where that saves more than an eighth. An empty
+block is not aligned.
+
+The filter and the footer have no checksum of their own; the sidecar holds one over everything from the filter on.
+
+Source: ``SortLookupStoreWriter``, ``BlockWriter``, ``BlockReader``, ``BlockTrailer``, ``BloomFilterHandle`` of Apache
+Paimon.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.errors import CorruptFile, UnsupportedFeature
+from paimon_spark.lookup.compression import LZ4, NONE, ZSTD, Codec, codec
+from paimon_spark.lookup.sidecar import Sidecar
+from paimon_spark.rows.byte_strings import (
+    Bytes,
+    Int32s,
+    Int64s,
+    read_varint,
+    read_varints,
+    strings_at,
+    varint,
+)
+
+MAGIC = 1481571681
+TAIL_SIZE = 5
+ALIGNED, UNALIGNED = 0, 1
+TRAILER = struct.Struct("<BI")
+_FOOTER = struct.Struct("<qiqqii")
+_NUMBER = struct.Struct("<i")
+_CODEC_NAMES = {ZSTD: "zstd", LZ4: "lz4", 3: "lzo"}
+_GREATEST_RATIO = 2**15
+
+
+@dataclass(frozen=True)
+class SortContext:
+    """What is known of a sort file beside the file: its size and, for files made here, the order of its keys, a
+    CRC-32 of everything behind the data blocks, and the length of its longest block."""
+
+    file_size: int
+    order: str | None = None
+    tail_checksum: int | None = None
+    longest_block: int | None = None
+
+    def sidecar(self) -> Sidecar:
+        """This context in its form beside the file."""
+        header = {"kind": "sort", "file_size": self.file_size, "order": self.order, "longest_block": self.longest_block}
+        return Sidecar(header, np.array([self.tail_checksum], np.uint32))
+
+    @staticmethod
+    def from_sidecar(path: str, sidecar: Sidecar) -> SortContext:
+        """The context that lay beside the file at ``path``.
+
+        :raises CorruptFile: a field is missing
+        """
+        header = sidecar.header
+        try:
+            size, order, longest = header["file_size"], header["order"], header["longest_block"]
+            return SortContext(int(size), str(order), int(sidecar.checksums[0]), int(longest))
+        except (KeyError, IndexError, TypeError, ValueError) as problem:
+            raise CorruptFile(path, f"its context is incomplete: {problem!r}") from problem
+
+
+@dataclass(frozen=True)
+class Footer:
+    """Where filter and index are; ``bloom_keys`` is 0 when there is no filter."""
+
+    bloom_offset: int
+    bloom_size: int
+    bloom_keys: int
+    index_offset: int
+    index_size: int
+
+    SIZE = _FOOTER.size
+
+    def encode(self) -> bytes:
+        """Its 36 bytes."""
+        return _FOOTER.pack(
+            self.bloom_offset, self.bloom_size, self.bloom_keys, self.index_offset, self.index_size, MAGIC
+        )
+
+    @staticmethod
+    def decode(path: str, data: bytes, file_size: int) -> Footer:
+        """The footer in the last bytes of a file of ``file_size`` bytes.
+
+        :raises CorruptFile: wrong magic, or filter and index do not lie between the data blocks and the footer
+        """
+        *fields, magic = _FOOTER.unpack(data)
+        footer = Footer(*fields)
+        index_end = footer.index_offset + footer.index_size + TRAILER.size
+        ok = magic == MAGIC and footer.index_offset >= 0 and footer.index_size >= TAIL_SIZE
+        ok = ok and index_end == file_size - Footer.SIZE
+        if footer.bloom_size or footer.bloom_keys or footer.bloom_offset:
+            ok = ok and footer.bloom_offset >= 0 and footer.bloom_size > 0 and footer.bloom_keys > 0
+            ok = ok and footer.bloom_offset + footer.bloom_size == footer.index_offset
+        if not ok:
+            raise CorruptFile(path, "its footer is not that of a sort file")
+        return footer
+
+
+def seal_block(content: bytes | memoryview, packer: Codec | None) -> tuple[bytes | memoryview, bytes]:
+    """The payload of a block and its trailer."""
+    payload, identity = content, NONE
+    if packer is not None:
+        packed = varint(len(content)) + packer.compress(content)
+        if len(packed) < len(content) - len(content) // 8:
+            payload, identity = packed, packer.identity
+    checksum = zlib.crc32(bytes((identity,)), zlib.crc32(payload))
+    return payload, TRAILER.pack(identity, checksum)
+
+
+def open_block(path: str, offset: int, stored: bytes, longest: int | None) -> bytes | pa.Buffer:
+    """The content of a block as stored at ``offset``, trailer included.
+
+    :raises CorruptFile: the checksum does not match, or the content is longer than ``longest`` or than its payload
+        allows
+    :raises UnsupportedFeature: compressed with lzo
+    """
+    payload = memoryview(stored)[: -TRAILER.size]
+    identity, checksum = TRAILER.unpack(stored[-TRAILER.size :])
+    if zlib.crc32(stored[-TRAILER.size :][:1], zlib.crc32(payload)) != checksum:
+        raise CorruptFile(path, f"the checksum of the block at byte {offset} does not match")
+    if identity == NONE:
+        return stored[: -TRAILER.size]
+    if identity not in _CODEC_NAMES:
+        raise CorruptFile(path, f"the block at byte {offset} has the unknown compression {identity}")
+    try:
+        unpacker = codec(_CODEC_NAMES[identity])
+        length, at = read_varint(payload, 0)
+        if length > (_GREATEST_RATIO * len(payload) if longest is None else longest):
+            raise ValueError(f"it claims to unpack to {length} bytes")
+        assert unpacker is not None
+        return unpacker.decompress(payload[at:], length)
+    except UnsupportedFeature:
+        raise
+    except ValueError as problem:
+        raise CorruptFile(path, f"the block at byte {offset}: {problem}") from problem
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of a block: keys as an Arrow array, values as places in ``content``."""
+
+    content: Bytes
+    keys: pa.BinaryArray
+    value_starts: Int32s
+    value_lengths: Int32s
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.content.nbytes + int(self.keys.nbytes) + self.value_starts.nbytes + self.value_lengths.nbytes
+
+
+def encode_content(records: memoryview, starts: Int64s, entry_size: int | None) -> bytes:
+    """A block's content from its entries: their bytes, where each starts, and their size if all have one."""
+    if entry_size is not None:
+        return b"".join((records, _NUMBER.pack(entry_size), bytes((ALIGNED,))))
+    count = _NUMBER.pack(len(starts))
+    return b"".join((records, starts.astype("<i4").tobytes(), count, bytes((UNALIGNED,))))
+
+
+def decode_content(path: str, offset: int, data: bytes | pa.Buffer) -> Entries:
+    """The entries of the block at ``offset``.
+
+    :raises CorruptFile: they do not fill the content exactly
+    """
+    content = np.frombuffer(data, np.uint8)
+    starts, end = _entry_starts(content)
+    if starts is None:
+        raise CorruptFile(path, f"the block at byte {offset} has no valid tail")
+    key_lengths, key_starts = read_varints(content, starts) if len(starts) else (starts, starts)
+    value_lengths, value_starts = (
+        read_varints(content, np.minimum(key_starts + key_lengths, end)) if len(starts) else (starts, starts)
+    )
+    stops = np.concatenate((starts[1:], np.full(1, end)))[: len(starts)]
+    if bool(((key_lengths < 0) | (value_lengths < 0) | (value_starts + value_lengths != stops)).any()):
+        raise CorruptFile(path, f"the entries of the block at byte {offset} do not fit its length")
+    keys = strings_at(content, key_starts, key_lengths)
+    return Entries(content, keys, value_starts.astype(np.int32), value_lengths.astype(np.int32))
+
+
+def _entry_starts(content: Bytes) -> tuple[Int64s | None, int]:
+    """Where each entry starts and where the last one ends; None where the tail contradicts itself."""
+    if content.size < TAIL_SIZE:
+        return None, 0
+    (number,) = _NUMBER.unpack(content[-TAIL_SIZE:-1].tobytes())
+    if content[-1] == ALIGNED:
+        end = content.size - TAIL_SIZE
+        if number < 2 or end % number:
+            return None, 0
+        return np.arange(0, end, number, dtype=np.int64), end
+    end = content.size - TAIL_SIZE - 4 * number
+    if content[-1] != UNALIGNED or number < 0 or end < 0:
+        return None, 0
+    starts = content[end : end + 4 * number].view("<i4").astype(np.int64)
+    steady = number == 0 or (int(starts[0]) == 0 and bool((np.diff(starts, append=end) > 0).all()))
+    return (starts, end) if steady and (number or end == 0) else (None, 0)
+
+
+def block_handles(path: str, index: Entries, end: int) -> tuple[Int64s, Int64s]:
+    """Offset and payload size of each data block; all lie one after another before ``end``.
+
+    :raises CorruptFile: they do not
+    """
+    places = index.value_starts.astype(np.int64)
+    if not len(places):
+        if end:
+            raise CorruptFile(path, "its index is empty, but there are data blocks")
+        return places, places
+    offsets, at = read_varints(index.content, places, 9)
+    sizes, at = read_varints(index.content, at)
+    borders = np.concatenate((offsets, np.full(1, end)))
+    if (
+        int(offsets[0]) != 0
+        or bool((at != places + index.value_lengths).any())
+        or bool((np.diff(borders) != sizes + TRAILER.size).any())
+        or bool((sizes < TAIL_SIZE).any())
+    ):
+        raise CorruptFile(path, "the blocks that its index names do not follow one another")
+    return offsets, sizes
+
+
+def index_values(offsets: list[int], sizes: list[int]) -> pa.BinaryArray:
+    """The values of index entries."""
+    return pa.array([varint(o) + varint(s) for o, s in zip(offsets, sizes, strict=True)], pa.binary())

@@ -1,0 +1,216 @@
+"""Builds a sort file: entries are laid out a batch at a time and cut into blocks. Format: ``sort_layout``."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import InvalidInput
+from paimon_spark.lookup.bloom_filter import BloomFilter
+from paimon_spark.lookup.compression import Codec
+from paimon_spark.lookup.key_order import KeyOrder
+from paimon_spark.lookup.key_search import form_of, search_keys
+from paimon_spark.lookup.local_file import NewFile
+from paimon_spark.lookup.sort_layout import (
+    TAIL_SIZE,
+    Footer,
+    SortContext,
+    encode_content,
+    index_values,
+    seal_block,
+)
+from paimon_spark.rows.byte_strings import (
+    ByteStrings,
+    Int32s,
+    Int64s,
+    as_binary,
+    offsets_and_bytes,
+    varints,
+)
+from paimon_spark.rows.murmur import hash_bytes_many
+
+_BUFFERED_ROWS = 4096
+_BATCH_BYTES = 2**29
+
+
+class SortWriter:
+    """Writes one sort file; see :class:`paimon_spark.lookup.SortLookupStore` for the meaning of the arguments."""
+
+    def __init__(
+        self, path: str, rows: int, bloom_fpp: float | None, codec: Codec | None, block_size: int, order: KeyOrder
+    ) -> None:
+        self.path = path
+        self._bloom = None if bloom_fpp is None or rows <= 0 else BloomFilter.sized(rows, bloom_fpp)
+        self._hashes: list[Int32s] = []
+        self._codec = codec
+        self._block_size = block_size
+        self._order = order
+        self._waiting: list[tuple[bytes, bytes]] = []
+        self._last_key: pa.BinaryArray | None = None
+        self._rest_keys = pa.array([], pa.binary())
+        self._rest_entries = pa.array([], pa.binary())
+        self._index_keys: list[bytes] = []
+        self._index_offsets: list[int] = []
+        self._index_sizes: list[int] = []
+        self._longest = 0
+        self._file = NewFile(path)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Add one pair; errors may surface at a later call."""
+        self._waiting.append((key, value))
+        if len(self._waiting) >= _BUFFERED_ROWS:
+            self._flush()
+
+    def put_many(self, keys: ByteStrings, values: ByteStrings) -> None:
+        """Add pairs.
+
+        :raises InvalidInput: nulls, not as many keys as values, or keys that do not ascend
+        :raises StorageError: the disk is full or fails
+        """
+        self._flush()
+        self._put(as_binary(keys, "keys"), as_binary(values, "values"))
+
+    def close(self) -> SortContext:
+        """Write what is left, the filter and the index, and return the file's context.
+
+        :raises InvalidInput: keys that do not ascend
+        :raises StorageError: the disk is full or fails
+        """
+        try:
+            self._flush()
+            context = self._finish()
+            self._file.close()
+            context.sidecar().write(self.path)
+        except BaseException:
+            self.abort()
+            raise
+        return context
+
+    def abort(self) -> None:
+        """Delete what was written."""
+        self._file.discard()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            keys, values = zip(*self._waiting, strict=True)
+            self._waiting = []
+            self._put(as_binary(keys, "keys"), as_binary(values, "values"))
+
+    def _put(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
+        if len(keys) != len(values):
+            raise InvalidInput(f"{len(keys)} keys came with {len(values)} values")
+        if not len(keys):
+            return
+        if keys.nbytes + values.nbytes > _BATCH_BYTES and len(keys) > 1:
+            half = len(keys) // 2
+            self._put(keys[:half], values[:half])
+            self._put(keys[half:], values[half:])
+            return
+        self._check_order(keys)
+        if self._bloom is not None:
+            self._hashes.append(hash_bytes_many(keys))
+        entries = pc.binary_join_element_wise(_lengths(keys), keys, _lengths(values), values, b"")
+        if len(self._rest_keys):
+            keys = pa.concat_arrays([self._rest_keys, keys])
+            entries = pa.concat_arrays([self._rest_entries, entries])
+        done = self._write_full_blocks(keys, entries)
+        self._rest_keys, self._rest_entries = _copy(keys[done:]), _copy(entries[done:])
+
+    def _check_order(self, keys: pa.BinaryArray) -> None:
+        if self._last_key is not None:
+            self._refuse_unsorted(pa.concat_arrays([self._last_key, keys[:1]]))
+        self._refuse_unsorted(keys)
+        self._last_key = _copy(keys[-1:])
+
+    def _refuse_unsorted(self, keys: pa.BinaryArray) -> None:
+        ordered = self._order.normalize(keys)
+        bad = search_keys(ordered, form_of(ordered)).first_unsorted()
+        if bad is not None:
+            before, key = keys[bad - 1].as_py()[:64].hex(), keys[bad].as_py()[:64].hex()
+            raise InvalidInput(f"keys of a sort file must ascend without repeats, but {key} came after {before}")
+
+    def _write_full_blocks(self, keys: pa.BinaryArray, entries: pa.BinaryArray) -> int:
+        """Write the blocks that these entries fill; how many entries those have."""
+        starts, data = offsets_and_bytes(entries)
+        sizes = np.diff(starts)
+        changes = np.flatnonzero(np.diff(sizes)) + 1
+        # What a block that is not aligned weighs: content up to an entry's end, and 4 bytes an entry.
+        weights = starts + 4 * np.arange(len(starts))
+        view = data.data
+        at = 0
+        while at < len(sizes):
+            entry = int(sizes[at])
+            turn = int(np.searchsorted(changes, at, side="right"))
+            same_until = int(changes[turn]) if turn < len(changes) else len(sizes)
+            stop = at + max(1, (self._block_size - TAIL_SIZE) // entry + 1)
+            aligned = stop <= same_until
+            if not aligned:
+                limit = int(weights[at]) + self._block_size - TAIL_SIZE
+                stop = max(int(np.searchsorted(weights, limit, side="right")), same_until + 1)
+            if stop > len(sizes):
+                break
+            places = starts[at:stop] - starts[at]
+            self._write_block(view[starts[at] : starts[stop]], places, entry if aligned else None, keys[stop - 1])
+            at = stop
+        return at
+
+    def _write_block(self, entries: memoryview, starts: Int64s, entry_size: int | None, last: pa.Scalar) -> None:
+        self._index_offsets.append(self._file.size)
+        self._index_sizes.append(self._append(encode_content(entries, starts, entry_size)))
+        self._index_keys.append(last.as_py())
+
+    def _append(self, content: bytes) -> int:
+        """Write a block; the size of its payload."""
+        payload, trailer = seal_block(content, self._codec)
+        self._longest = max(self._longest, len(content))
+        self._file.append(payload)
+        self._file.append(trailer)
+        return len(payload)
+
+    def _finish(self) -> SortContext:
+        if len(self._rest_keys):
+            self._write_rest(self._rest_entries, self._rest_keys[-1])
+        tail_start = self._file.size
+        bloom = (0, 0, 0)
+        if self._bloom is not None:
+            if self._hashes:
+                self._bloom.add(np.concatenate(self._hashes))
+            bloom = (tail_start, self._bloom.bits.size, self._bloom.keys)
+            self._file.append(self._bloom.bits.data)
+        index_offset = self._file.size
+        values = index_values(self._index_offsets, self._index_sizes)
+        index_keys = pa.array(self._index_keys, pa.binary())
+        entries = pc.binary_join_element_wise(_lengths(index_keys), index_keys, _lengths(values), values, b"")
+        index_size = self._append(_whole_block(entries))
+        self._file.append(Footer(*bloom, index_offset, index_size).encode())
+        tail = self._file.read(tail_start, self._file.size - tail_start)
+        return SortContext(self._file.size, self._order.name, zlib.crc32(tail), self._longest)
+
+    def _write_rest(self, entries: pa.BinaryArray, last: pa.Scalar) -> None:
+        self._index_offsets.append(self._file.size)
+        self._index_sizes.append(self._append(_whole_block(entries)))
+        self._index_keys.append(last.as_py())
+
+
+def _whole_block(entries: pa.BinaryArray) -> bytes:
+    starts, data = offsets_and_bytes(entries)
+    sizes = np.diff(starts)
+    aligned = len(sizes) > 0 and bool((sizes == sizes[0]).all())
+    view = data[int(starts[0]) : int(starts[-1])].data
+    return encode_content(view, starts[:-1] - starts[0], int(sizes[0]) if aligned else None)
+
+
+def _lengths(strings: pa.BinaryArray) -> pa.BinaryArray | pa.Scalar:
+    """The varint of each string's length; one scalar when they are all of one length."""
+    lengths = np.diff(offsets_and_bytes(strings)[0])
+    if len(lengths) and (lengths == lengths[0]).all():
+        return varints(lengths[:1])[0]
+    return varints(lengths)
+
+
+def _copy(strings: pa.BinaryArray) -> pa.BinaryArray:
+    """The same strings, no longer holding on to the batch that they were cut from."""
+    return pa.concat_arrays([strings, pa.array([], pa.binary())]) if len(strings) else pa.array([], pa.binary())

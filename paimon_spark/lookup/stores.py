@@ -1,0 +1,151 @@
+"""HashLookupStore and SortLookupStore: local key-value files with one face.
+
+Which one? A hash file answers a key with one or two probes and takes keys in any order, but every page that is touched
+must be kept or read again, and it is the larger one. A sort file needs its keys in order, compresses better and is
+read in blocks, which suits keys that come in order.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.compression import codec
+from paimon_spark.lookup.hash_layout import HashContext
+from paimon_spark.lookup.hash_reader import HashReader
+from paimon_spark.lookup.hash_writer import HashWriter
+from paimon_spark.lookup.key_order import BYTEWISE, KeyOrder
+from paimon_spark.lookup.lookup_options import CACHE_HIGH_PRIORITY_RATIO, CACHE_MAX_MEMORY_SIZE
+from paimon_spark.lookup.sort_layout import SortContext
+from paimon_spark.lookup.sort_reader import SortReader
+from paimon_spark.lookup.sort_writer import SortWriter
+from paimon_spark.rows.byte_strings import ByteStrings
+
+
+class StoreWriter(Protocol):
+    """Builds one lookup file. After an error from ``put`` or ``put_many``, call ``abort``."""
+
+    path: str
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Add one pair; errors may surface at a later call."""
+        ...
+
+    def put_many(self, keys: ByteStrings, values: ByteStrings) -> None:
+        """Add pairs: Arrow binary arrays, or lists of bytes, of equal length."""
+        ...
+
+    def close(self) -> Any:
+        """Complete the file and its sidecar; the context. Nothing is left of them after an error."""
+        ...
+
+    def abort(self) -> None:
+        """Delete what was written."""
+        ...
+
+
+class StoreReader(Protocol):
+    """Answers lookups from one file. Safe to share between threads."""
+
+    path: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file on disk."""
+        ...
+
+    def is_deleted(self) -> bool:
+        """Whether the file has lost its name; it still answers."""
+        ...
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, or None."""
+        ...
+
+    def get_many(self, keys: ByteStrings) -> pa.BinaryArray:
+        """The value of each key, null where absent.
+
+        :raises CorruptFile: what these keys need is damaged
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the file and give its memory back."""
+        ...
+
+
+@functools.cache
+def default_memory() -> LookupMemory:
+    """The memory of readers that were given none, of the options' default size; one for the process."""
+    return LookupMemory(CACHE_MAX_MEMORY_SIZE.default, CACHE_HIGH_PRIORITY_RATIO.default)
+
+
+class HashLookupStore:
+    """Files that find a key by its hash (layout: ``hash_layout``)."""
+
+    @staticmethod
+    def writer(
+        path: str,
+        rows: int,
+        bloom_fpp: float | None = None,
+        compression: str = "none",
+        page_size: int = 65536,
+        load_factor: float = 0.75,
+        zstd_level: int = 1,
+    ) -> HashWriter:
+        """A writer of a new file at ``path``.
+
+        ``rows`` is the expected number of pairs and sizes the Bloom filter of false-positive rate ``bloom_fpp`` (None:
+        no filter). ``compression`` is none, lz4 or zstd, in pages of ``page_size`` bytes.
+
+        :raises StorageError: the file exists or cannot be made
+        :raises UnsupportedFeature: another compression
+        """
+        return HashWriter(path, rows, bloom_fpp, codec(compression, zstd_level), page_size, load_factor)
+
+    @staticmethod
+    def reader(path: str, context: HashContext | None = None, cache: LookupMemory | None = None) -> HashReader:
+        """A reader of the file at ``path``; its context is read from beside it unless given.
+
+        :raises NotFound: there is no such file
+        :raises CorruptFile: file or context are damaged or do not fit each other
+        """
+        return HashReader(path, context, cache or default_memory())
+
+
+class SortLookupStore:
+    """Files that hold their keys in order (layout: ``sort_layout``)."""
+
+    @staticmethod
+    def writer(
+        path: str,
+        rows: int,
+        bloom_fpp: float | None = None,
+        compression: str = "none",
+        page_size: int = 65536,
+        order: KeyOrder = BYTEWISE,
+        zstd_level: int = 1,
+    ) -> SortWriter:
+        """A writer of a new file at ``path``; arguments as for :meth:`HashLookupStore.writer`, ``page_size`` being the
+        size at which a block is closed and ``order`` that of the keys.
+
+        :raises StorageError: the file exists or cannot be made
+        :raises UnsupportedFeature: another compression
+        """
+        return SortWriter(path, rows, bloom_fpp, codec(compression, zstd_level), page_size, order)
+
+    @staticmethod
+    def reader(
+        path: str, context: SortContext | None = None, cache: LookupMemory | None = None, order: KeyOrder = BYTEWISE
+    ) -> SortReader:
+        """A reader of the file at ``path``, whose keys are in ``order``; its context is read from beside it unless
+        given.
+
+        :raises NotFound: there is no such file
+        :raises CorruptFile: file or context are damaged or do not fit each other
+        :raises InvalidInput: the file's keys have another order
+        """
+        return SortReader(path, context, cache or default_memory(), order)
