@@ -173,7 +173,7 @@ def _decimal_to_float(array: pa.Array, source: DataType, target: DataType) -> pa
 
 
 def _to_boolean(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
-    return pc.not_equal(array, pa.scalar(0).cast(array.type))
+    return pc.not_equal(array, pa.scalar("0").cast(array.type))
 
 
 def _boolean_to_decimal(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
