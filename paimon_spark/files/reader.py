@@ -15,7 +15,7 @@ from paimon_spark.files.key_values import Int8Array, Int64Array, KeyValues
 from paimon_spark.files.orc_input import OrcInput
 from paimon_spark.files.parquet_input import ParquetInput
 from paimon_spark.files.physical import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_spark.files.row_groups import Deletion, RowGroups
+from paimon_spark.files.row_groups import Deletion, RowGroups, kept_rows
 from paimon_spark.files.stored_file import StoredFile, reading
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.schema import TableSchema
@@ -199,5 +199,4 @@ def _read(
 def _kept(batch: pa.RecordBatch, groups: RowGroups, deletion: Deletion | None, first: int) -> pa.RecordBatch:
     if deletion is None:
         return batch
-    keep = groups.keep(deletion, first, batch.num_rows)
-    return batch if keep.all() else batch.filter(pa.array(keep))
+    return kept_rows(batch, groups.keep(deletion, first, batch.num_rows))

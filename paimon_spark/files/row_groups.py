@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from paimon_spark.predicate import BoolArray
+
+_RARE, _FEW = 500, 4
 
 
 class Deletion(Protocol):
@@ -60,3 +63,23 @@ class RowGroups:
                 parts.append(deletion.mask(start + low, start + high))
             before += stop - start
         return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
+
+
+def kept_rows(batch: pa.RecordBatch, keep: BoolArray) -> pa.RecordBatch:
+    """The rows of ``batch`` where ``keep`` is true.
+
+    Deletions are mostly rare, and three ways to leave rows out differ by up to four times: joining the runs between
+    a few deleted rows, filtering column by column while most rows stay, and otherwise gathering the rows that stay.
+    """
+    gone = np.flatnonzero(~keep)
+    if gone.size == 0:
+        return batch
+    if gone.size * _RARE < len(keep):
+        starts, stops = [0, *(gone + 1).tolist()], [*gone.tolist(), len(keep)]
+        runs = [(start, stop - start) for start, stop in zip(starts, stops, strict=True) if start < stop]
+        columns = [pa.concat_arrays([column.slice(*run) for run in runs]) for column in batch.columns]
+    elif gone.size * _FEW < len(keep):
+        columns = [column.filter(pa.array(keep)) for column in batch.columns]
+    else:
+        return batch.filter(pa.array(keep))
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
