@@ -29,11 +29,11 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from paimon_spark.errors import CommitConflict, CommitStateUnknown, CorruptFile, InvalidInput, NotFound
 from paimon_spark.metadata.commit_files import CommitFiles
+from paimon_spark.metadata.commit_request import BATCH_IDENTIFIER, CommitRequest
 from paimon_spark.metadata.conflict import (
     check_bucket_numbers,
     check_key_ranges,
@@ -55,48 +55,11 @@ from paimon_spark.options import (
     MANIFEST_MERGE_MIN_COUNT,
 )
 
-BATCH_IDENTIFIER = 2**63 - 1
+__all__ = ["BATCH_IDENTIFIER", "MAX_RACES", "MAX_SEQUENCE", "CommitRequest", "Committer", "max_sequence"]
+
 MAX_RACES = 1000
 MAX_SEQUENCE = "paimon-py.max-sequence-number"
 _PUBLISH_ATTEMPTS = 10
-
-Bucket = tuple[bytes, int]
-Deletions = Callable[[Snapshot | None], Sequence[ManifestEntry]]
-IndexChanges = Callable[[Snapshot | None], Sequence[IndexEntry]]
-
-
-@dataclass(frozen=True)
-class CommitRequest:
-    """What to commit.
-
-    ``kind`` is APPEND (additions only), OVERWRITE or COMPACT. ``adds`` are entries of kind ADD; ``deletes`` the live
-    entries to remove, either kind. Deletions and index changes may be functions of the snapshot that the commit is
-    going to follow (None for the first), called again for every attempt.
-
-    ``identifier`` makes the commit repeatable: it increases strictly from one commit of a user to the next. Batch
-    jobs use BATCH_IDENTIFIER and a fresh user. ``vectors_from`` names, for buckets whose deletion vectors change, the
-    index file that the new vectors were made from (None: there was none); the commit conflicts when that has changed.
-    ``known_maximum`` is a snapshot's id and the greatest sequence number in the table at it, if the caller knows.
-    """
-
-    kind: str
-    adds: Sequence[ManifestEntry] = ()
-    deletes: Sequence[ManifestEntry] | Deletions = ()
-    index_changes: Sequence[IndexEntry] | IndexChanges = ()
-    identifier: int = BATCH_IDENTIFIER
-    properties: Mapping[str, str] = field(default_factory=dict)
-    vectors_from: Mapping[Bucket, str | None] = field(default_factory=dict)
-    known_maximum: tuple[int, int] | None = None
-    watermark: int | None = None
-
-    def changes(self, latest: Snapshot | None) -> list[ManifestEntry]:
-        """The entries of the delta manifest: deletions first, so that a file can move to another level."""
-        live = self.deletes(latest) if callable(self.deletes) else self.deletes
-        return [*(entry if entry.kind == DELETE else entry.deleted() for entry in live), *self.adds]
-
-    def changes_of_indexes(self, latest: Snapshot | None) -> Sequence[IndexEntry]:
-        """The index files that come and go."""
-        return self.index_changes(latest) if callable(self.index_changes) else self.index_changes
 
 
 class Committer:
@@ -174,8 +137,8 @@ class Committer:
             try:
                 if lost:
                     self._wait(lost - 1)
-                    seen, latest = snapshot.id - 1, self._metadata.snapshots.latest()
-                    if done := self._committed_since(request, seen, latest):
+                    before, latest = latest, self._metadata.snapshots.latest()
+                    if done := self._committed_since(request, before, latest):
                         files.discard()
                         return done
                 snapshot = self._prepare(request, latest, files, retry=lost > 0)
@@ -214,7 +177,7 @@ class Committer:
         base, base_size = files.base_list(manifests, merge)
         records = sum(e.file.row_count if e.kind != DELETE else -e.file.row_count for e in changes)
         return Snapshot(
-            id=1 if latest is None else latest.id + 1,
+            id=_id(latest) + 1,
             uuid=str(uuid.uuid4()),
             schema_id=schema.id,
             base_manifest_list=base,
@@ -306,9 +269,11 @@ class Committer:
             f"snapshot of user {snapshot.commit_user} before you write the same data again"
         ) from problem
 
-    def _committed_since(self, request: CommitRequest, seen: int, latest: Snapshot | None) -> Snapshot | None:
-        """The snapshot after ``seen`` that already has this commit."""
-        for id_ in range(seen + 1, 1 if latest is None else latest.id + 1):
+    def _committed_since(
+        self, request: CommitRequest, before: Snapshot | None, latest: Snapshot | None
+    ) -> Snapshot | None:
+        """The snapshot that already has this commit, among those after ``before`` up to ``latest``."""
+        for id_ in range(_id(before) + 1, _id(latest) + 1):
             try:
                 snapshot = self._metadata.snapshots.get(id_)
             except NotFound:
@@ -344,6 +309,11 @@ class Committer:
         if later is None:
             self._searched = latest.id
         return later
+
+
+def _id(snapshot: Snapshot | None) -> int:
+    """The snapshot's id, 0 before the first one."""
+    return 0 if snapshot is None else snapshot.id
 
 
 def _greater(one: int | None, other: int | None) -> int | None:

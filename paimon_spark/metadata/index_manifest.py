@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paimon_spark.errors import CorruptFile
-from paimon_spark.metadata.avro import Layout, Row, read_container, write_container
+from paimon_spark.metadata.avro import Row, read_container, write_container
+from paimon_spark.metadata.avro_schema import Layout
 from paimon_spark.metadata.file_name import require_plain_name
 from paimon_spark.metadata.manifest import ADD, DELETE
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from paimon_spark.errors import CorruptFile
-from paimon_spark.metadata.avro import Layout, Row, read_container
+from paimon_spark.metadata.avro import Row, read_container
+from paimon_spark.metadata.avro_schema import Layout
 from paimon_spark.metadata.data_file import DataFile, Statistics
 from paimon_spark.metadata.file_name import is_plain_name
 

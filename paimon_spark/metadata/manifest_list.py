@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paimon_spark.errors import CorruptFile
-from paimon_spark.metadata.avro import Layout, Row, read_container, write_container
+from paimon_spark.metadata.avro import Row, read_container, write_container
+from paimon_spark.metadata.avro_schema import Layout
 from paimon_spark.metadata.data_file import Statistics
 from paimon_spark.metadata.file_name import require_plain_name
 from paimon_spark.metadata.manifest import STATISTICS_LAYOUT, VERSION, statistics, statistics_row
