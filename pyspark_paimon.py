@@ -3,7 +3,7 @@
 
 import contextlib
 
-with contextlib.suppress(ImportError):
+with contextlib.suppress(Exception):
     from paimon_spark.spark.source import PaimonDataSource as DefaultSource
 
     __all__ = ["DefaultSource"]

@@ -68,21 +68,20 @@ def chosen_columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
     return columns
 
 
-def scan_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a read that concern its scan; everything else about the table is the table's to say."""
-    return {key: value for key, value in options.items() if key.startswith((*SCAN_PREFIXES, "read."))}
+def read_options(options: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
+    """The Paimon options of a read, with the case of ``columns`` restored; they hold for this read alone."""
+    return {restore_case(k, columns): v for k, v in options.items() if k not in _OF_THIS_CALL}
 
 
 def write_options(options: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
-    """The Paimon options of a write, with the case of ``columns`` restored; those of reads and of Spark are gone.
+    """The Paimon options of a write, with the case of ``columns`` restored, without those of reads.
 
     :raises InvalidOption: an option of another table format that would change the meaning of the write
     """
     for key, advice in _REFUSED.items():
         if key in options:
             raise InvalidOption(f"option {key!r} is not supported: {advice}")
-    kept = {k: v for k, v in options.items() if k not in _OF_THIS_CALL and not k.startswith(SCAN_PREFIXES)}
-    return {restore_case(key, columns): value for key, value in kept.items()}
+    return {k: v for k, v in read_options(options, columns).items() if not k.startswith(SCAN_PREFIXES)}
 
 
 def overwrites_dynamically(options: Mapping[str, str]) -> bool:

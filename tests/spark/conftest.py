@@ -1,0 +1,43 @@
+"""One real Spark session for all tests of the Spark floor: two cores, three attempts a task."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.java.jvm import java_home
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session that finds ``paimon-py`` by itself. Its time zone is not UTC, and not this machine's either."""
+    os.environ.setdefault("JAVA_HOME", str(java_home()))
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    root = Path(__file__).parents[2]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+    session = (
+        SparkSession.builder.master("local[2,3]")
+        .appName("paimon-py tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.default.parallelism", "2")
+        .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark-warehouse")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where the test's table will be."""
+    return str(tmp_path / "table")
