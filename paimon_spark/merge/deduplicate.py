@@ -17,14 +17,13 @@ from paimon_spark.merge.user_sequence import UserSequence
 class Deduplicate:
     """The merge engine ``deduplicate``; ``ignore_delete`` makes it skip stored retracts."""
 
-    primary_keys: tuple[str, ...]
     user_sequence: UserSequence | None = None
     ignore_delete: bool = False
 
     def required_columns(self, wanted: Collection[str]) -> frozenset[str]:
-        """The columns that have to be read to merge ``wanted``: these, the primary key and ``sequence.field``."""
+        """The columns that have to be read, besides the key, to merge ``wanted``: these and ``sequence.field``."""
         sequence = frozenset[str]() if self.user_sequence is None else self.user_sequence.names
-        return sequence.union(wanted, self.primary_keys)
+        return sequence.union(wanted)
 
     def merge(self, rows: KeyValues, groups: KeyGroups) -> KeyValues:
         """The newest record of each key as it is, in key order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Protocol
 
 from paimon_spark.errors import UnsupportedFeature
@@ -10,10 +10,10 @@ from paimon_spark.files.key_values import KeyValues
 from paimon_spark.merge.deduplicate import Deduplicate
 from paimon_spark.merge.key_groups import KeyGroups
 from paimon_spark.merge.partial_update import PartialUpdate
-from paimon_spark.merge.sequence_groups import sequence_groups
+from paimon_spark.merge.sequence_groups import merge_groups
 from paimon_spark.merge.user_sequence import UserSequence, user_sequence
-from paimon_spark.options import IGNORE_DELETE, MERGE_ENGINE, REMOVE_RECORD_ON_DELETE, Options
-from paimon_spark.types import DataField
+from paimon_spark.metadata.schema import TableSchema
+from paimon_spark.options import IGNORE_DELETE, MERGE_ENGINE, REMOVE_RECORD_ON_DELETE
 
 
 class MergeEngine(Protocol):
@@ -24,7 +24,7 @@ class MergeEngine(Protocol):
         """The columns of ``sequence.field``, which order the records of a key before their sequence numbers do."""
 
     def required_columns(self, wanted: Collection[str]) -> frozenset[str]:
-        """The columns, ``wanted`` and the primary key among them, that have to be read to merge ``wanted``."""
+        """The columns, ``wanted`` among them, that have to be read to merge ``wanted``, besides those of the key."""
 
     def merge(self, rows: KeyValues, groups: KeyGroups) -> KeyValues:
         """At most one row a key, in key order; retracts that remain keep their kind. A lone record stays as it is.
@@ -36,47 +36,20 @@ class MergeEngine(Protocol):
         """
 
 
-class TableDefinition(Protocol):
-    """What an engine has to know of a table; a ``TableSchema`` is one."""
-
-    @property
-    def fields(self) -> Sequence[DataField]:
-        """The columns, in order."""
-
-    @property
-    def primary_keys(self) -> Sequence[str]:
-        """Names of the primary-key columns, partition columns included."""
-
-    @property
-    def options(self) -> Options:
-        """The table options."""
-
-
-def merge_engine(table: TableDefinition) -> MergeEngine:
+def merge_engine(schema: TableSchema) -> MergeEngine:
     """The merge engine of a table.
 
-    :raises UnsupportedFeature: an engine, or a use of an engine, that this package does not implement
-    :raises InvalidInput: options that name unknown columns or contradict each other
+    :raises UnsupportedFeature: an engine that this package does not implement
+    :raises InvalidInput: an option that names an unknown column
     """
-    return engine_of(table.options, table.fields, table.primary_keys)
-
-
-def engine_of(options: Options, fields: Sequence[DataField], primary_keys: Sequence[str]) -> MergeEngine:
-    """The merge engine of a table with those options, columns (in order) and primary key; see :func:`merge_engine`."""
-    name = options.get_option(MERGE_ENGINE)
-    order = user_sequence(options, fields)
-    ignore_delete = options.get_option(IGNORE_DELETE)
+    name = schema.merge_engine
+    ignore_delete = schema.options.get_option(IGNORE_DELETE)
     if name == "deduplicate":
-        return Deduplicate(tuple(primary_keys), order, ignore_delete)
+        return Deduplicate(user_sequence(schema), ignore_delete)
     if name == "partial-update":
-        return PartialUpdate(
-            tuple(fields),
-            tuple(primary_keys),
-            sequence_groups(options, fields),
-            order,
-            ignore_delete,
-            options.get_option(REMOVE_RECORD_ON_DELETE),
-        )
+        remove_on_delete = schema.options.get_option(REMOVE_RECORD_ON_DELETE)
+        order, groups = user_sequence(schema), merge_groups(schema)
+        return PartialUpdate(schema.fields, groups, order, ignore_delete, remove_on_delete)
     raise UnsupportedFeature(
         f"option {MERGE_ENGINE.key!r} = {name!r} is not supported; the engines are deduplicate and partial-update"
     )

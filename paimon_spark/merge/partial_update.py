@@ -21,7 +21,7 @@ from paimon_spark.files.key_values import DELETE, INSERT, Int64Array, KeyValues
 from paimon_spark.merge.history import History, RetractRule, history
 from paimon_spark.merge.key_groups import KeyGroups, kinds_or_none, pick_rows
 from paimon_spark.merge.last_valid import LastValid
-from paimon_spark.merge.sequence_groups import SequenceGroup, Tuples
+from paimon_spark.merge.sequence_groups import MergeGroup, Tuples
 from paimon_spark.merge.user_sequence import UserSequence
 from paimon_spark.types import DataField
 
@@ -34,19 +34,18 @@ class PartialUpdate:
     """
 
     fields: tuple[DataField, ...]
-    primary_keys: tuple[str, ...]
-    groups: tuple[SequenceGroup, ...] = ()
+    groups: tuple[MergeGroup, ...] = ()
     user_sequence: UserSequence | None = None
     ignore_delete: bool = False
     remove_on_delete: bool = False
 
     def required_columns(self, wanted: Collection[str]) -> frozenset[str]:
-        """The columns that have to be read to merge ``wanted``.
+        """The columns that have to be read, besides the key, to merge ``wanted``.
 
-        These are ``wanted``, the primary key, the columns of ``sequence.field``, the sequence columns of every group
-        that has one of those, and the sequence columns of the groups whose deletes remove whole rows.
+        These are ``wanted``, the columns of ``sequence.field``, the sequence columns of every group that has one of
+        those, and the sequence columns of the groups whose deletes remove whole rows.
         """
-        needed = {*wanted, *self.primary_keys}
+        needed = set(wanted)
         if self.user_sequence is not None:
             needed |= self.user_sequence.names
         for group in self.groups:
@@ -81,7 +80,7 @@ class PartialUpdate:
         values = pa.Table.from_arrays([gathered[name] for name in schema.names], schema=schema)
         return _with_outcome(values, rows, newest, numbers, past)
 
-    def _tuples(self, values: pa.Table, several: KeyGroups) -> dict[SequenceGroup, Tuples]:
+    def _tuples(self, values: pa.Table, several: KeyGroups) -> dict[MergeGroup, Tuples]:
         """The tuples of the groups that have a column here."""
         present = set(values.column_names)
         return {
@@ -102,7 +101,7 @@ class PartialUpdate:
                 )
 
 
-def _choices(values: pa.Table, past: History, tuples: dict[SequenceGroup, Tuples]) -> Iterator[tuple[str, Int64Array]]:
+def _choices(values: pa.Table, past: History, tuples: dict[MergeGroup, Tuples]) -> Iterator[tuple[str, Int64Array]]:
     """For each column the row of each key that its value comes from; -1 for null."""
     grouped: set[str] = set()
     for group, of_group in tuples.items():

@@ -1,4 +1,4 @@
-"""SequenceGroup: columns of a partial-update table that are ordered by sequence columns of their own.
+"""Sequence groups: columns of a partial-update table that are ordered by sequence columns of their own.
 
 ``fields.<s1>,<s2>.sequence-group = <c1>,<c2>`` makes (s1, s2) the *tuple* that protects c1 and c2: a record changes
 the group only if its tuple is not older than the row's. Tuples compare left to right, null first; a record whose
@@ -31,20 +31,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.errors import InvalidOption, UnsupportedFeature
 from paimon_spark.files.key_values import Int64Array
 from paimon_spark.merge.key_groups import BoolArray, KeyGroups
 from paimon_spark.merge.keys import normalize_sequence
-from paimon_spark.options import DEFAULT_AGGREGATE, REMOVE_RECORD_ON_SEQUENCE_GROUP, Options
-from paimon_spark.types import DataField, field_named
+from paimon_spark.metadata.schema import TableSchema
+from paimon_spark.options import REMOVE_RECORD_ON_SEQUENCE_GROUP
+from paimon_spark.types import DataField
 
-_PREFIX, _SUFFIX = "fields.", ".sequence-group"
 _OLDEST = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
-class SequenceGroup:
-    """``sequence``: the tuple's columns. ``protected``: names of the columns it guards.
+class MergeGroup:
+    """A sequence group. ``sequence``: the tuple's columns. ``protected``: names of the columns it guards.
 
     ``removes``: whether a -D that is not older than the row removes the whole row.
     """
@@ -76,7 +75,7 @@ class SequenceGroup:
 class Tuples:
     """One group's tuples by position: their ``age`` (greater is newer) and whether they are ``known`` (not all null).
 
-    Ages of tuples that are not known mean nothing.
+    Tuples that are not known have an age below all that are.
     """
 
     age: Int64Array
@@ -95,10 +94,9 @@ class Tuples:
 
     def not_older(self, groups: KeyGroups) -> BoolArray:
         """Which records take part with a tuple as great as all that came before them in their key."""
-        _, dense = np.unique(self.age, return_inverse=True)
-        rank = np.where(self.known, dense + 1, 0)
+        _, rank = np.unique(self.age, return_inverse=True)
         # Raising every key's ranks above those of the key before makes one running maximum serve all keys.
-        raised = rank + groups.spread(np.arange(len(groups))) * (len(rank) + 1)
+        raised = rank + groups.spread(np.arange(len(groups))) * len(rank)
         reached: BoolArray = self.known & (raised >= np.maximum.accumulate(raised))
         return reached
 
@@ -126,36 +124,19 @@ def removals(groups: KeyGroups, deletes: BoolArray, listed: Sequence[Tuples]) ->
     return result
 
 
-def sequence_groups(options: Options, fields: Sequence[DataField]) -> tuple[SequenceGroup, ...]:
-    """The table's sequence groups, in the order of their options.
+def merge_groups(schema: TableSchema) -> tuple[MergeGroup, ...]:
+    """The table's sequence groups.
 
-    :raises InvalidInput: an unknown column
-    :raises InvalidOption: a column is protected twice, or a listed column orders no group
-    :raises UnsupportedFeature: a column has two roles, or a protected column has an aggregate function
+    Requires: no column has two roles in groups, as ``metadata.validation`` and ``metadata.unsupported`` see to.
+
+    :raises InvalidInput: an unknown sequence column
     """
-    listed = options.get_option(REMOVE_RECORD_ON_SEQUENCE_GROUP)
-    groups = []
-    for key, value in options.items():
-        if key.startswith(_PREFIX) and key.endswith(_SUFFIX):
-            names = key[len(_PREFIX) : -len(_SUFFIX)].split(",")
-            sequence = tuple(field_named(fields, name) for name in names)
-            protected = tuple(field_named(fields, name).name for name in value.split(","))
-            groups.append(SequenceGroup(sequence, protected, not set(listed).isdisjoint(names)))
-    _check(groups, listed, options)
-    return tuple(groups)
-
-
-def _check(groups: Sequence[SequenceGroup], listed: Sequence[str], options: Options) -> None:
-    members = [name for group in groups for name in (*group.sequence_names, *group.protected)]
-    ordering = {name for group in groups for name in group.sequence_names}
-    for name in members:
-        if members.count(name) > 1:
-            what = "orders a sequence group and is in another" if name in ordering else "is protected by several groups"
-            raise (UnsupportedFeature if name in ordering else InvalidOption)(f"column {name!r} {what}")
-        option = f"{_PREFIX}{name}.aggregate-function"
-        if name not in ordering and (option in options or options.is_set(DEFAULT_AGGREGATE)):
-            used = option if option in options else DEFAULT_AGGREGATE.key
-            raise UnsupportedFeature(f"option {used!r}: aggregate functions in sequence groups are not supported")
-    for name in listed:
-        if name not in ordering:
-            raise InvalidOption(f"option {REMOVE_RECORD_ON_SEQUENCE_GROUP.key!r}: {name!r} orders no sequence group")
+    listed = schema.options.get_option(REMOVE_RECORD_ON_SEQUENCE_GROUP)
+    return tuple(
+        MergeGroup(
+            tuple(schema.field(name) for name in group.sequence),
+            group.protected,
+            not set(listed).isdisjoint(group.sequence),
+        )
+        for group in schema.sequence_groups
+    )

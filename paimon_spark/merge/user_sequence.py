@@ -7,15 +7,15 @@ Source: ``UserDefinedSeqComparator`` of Apache Paimon.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from paimon_spark.files.key_values import Int64Array
 from paimon_spark.merge.keys import normalize_sequence
-from paimon_spark.options import SEQUENCE_FIELD, SEQUENCE_ORDER, Options
-from paimon_spark.types import DataField, field_named
+from paimon_spark.metadata.schema import TableSchema
+from paimon_spark.options import SEQUENCE_FIELD, SEQUENCE_ORDER
+from paimon_spark.types import DataField
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class UserSequence:
         return normalize_sequence(columns, [f.type for f in self.fields], self.descending)
 
 
-def user_sequence(options: Options, fields: Sequence[DataField]) -> UserSequence | None:
+def user_sequence(schema: TableSchema) -> UserSequence | None:
     """The table's ``sequence.field``; None when sequence numbers alone decide.
 
     :raises InvalidInput: an unknown column
     """
-    names = options.get_option(SEQUENCE_FIELD)
+    names = schema.options.get_option(SEQUENCE_FIELD)
     if not names:
         return None
-    chosen = tuple(field_named(fields, name) for name in names)
-    return UserSequence(chosen, options.get_option(SEQUENCE_ORDER) == "descending")
+    descending = schema.options.get_option(SEQUENCE_ORDER) == "descending"
+    return UserSequence(tuple(schema.field(name) for name in names), descending)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_spark.files.key_values import KeyValues
-from paimon_spark.merge.engine import MergeEngine
+from paimon_spark.merge.engine import MergeEngine, merge_engine
 from paimon_spark.merge.keys import KeyArray, normalize
 from paimon_spark.merge.sorted_merge import fold
+from paimon_spark.metadata.schema import TableSchema
+from paimon_spark.options import Options
 from paimon_spark.types import DataField, arrow_schema, parse_type
 from tests.merge.reference import Record
 
@@ -37,6 +39,11 @@ def to_records(rows: KeyValues) -> list[Record]:
     sequence = [NO_SEQUENCE] * len(rows) if rows.sequence is None else rows.sequence.tolist()
     kind = [0] * len(rows) if rows.kind is None else rows.kind.tolist()
     return [Record(v, s, k) for v, s, k in zip(rows.values.to_pylist(), sequence, kind, strict=True)]
+
+
+def engine_of(options: Mapping[str, str], fields: Sequence[DataField], key: Sequence[str] = ("k",)) -> MergeEngine:
+    """The merge engine of a table with those options and columns."""
+    return merge_engine(TableSchema(0, tuple(fields), len(fields) - 1, (), tuple(key), Options(options)))
 
 
 def keys_of(rows: KeyValues, *key: DataField) -> KeyArray:

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidInput
 from paimon_spark.files.key_values import KeyValues
-from paimon_spark.merge.engine import MergeEngine, engine_of
+from paimon_spark.merge.engine import MergeEngine
 from paimon_spark.merge.sorted_merge import fold, merge_runs
-from paimon_spark.options import Options
 from paimon_spark.types import DataField
-from tests.merge.records import NO_SEQUENCE, fields_of, fold_records, keys_of, to_records, to_rows
+from tests.merge.records import NO_SEQUENCE, engine_of, fields_of, fold_records, keys_of, to_records, to_rows
 from tests.merge.reference import Group, Record, Refused, Table, merge
 
 FIELDS = fields_of(
@@ -55,7 +54,7 @@ def random_table(rng: random.Random) -> Table:
     )
 
 
-def options_of(table: Table) -> Options:
+def options_of(table: Table) -> dict[str, str]:
     options = {
         "merge-engine": table.engine,
         "ignore-delete": str(table.ignore_delete).lower(),
@@ -69,7 +68,7 @@ def options_of(table: Table) -> Options:
     listed = [g.sequence[0] for g in table.groups if g.removes]
     if listed:
         options["partial-update.remove-record-on-sequence-group"] = ",".join(listed)
-    return Options(options)
+    return options
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Projection:
     def random(cls, engine: MergeEngine, rng: random.Random) -> Projection:
         names = [f.name for f in FIELDS]
         wanted = names if rng.random() < 0.5 else rng.sample(names, rng.randint(1, 4))
-        needed = engine.required_columns(wanted)
+        needed = {"k", *engine.required_columns(wanted)}
         return cls(tuple(wanted), tuple(f for f in FIELDS if f.name in needed))
 
     def checked(self, table: Table) -> Table:
@@ -180,7 +179,7 @@ def check(
 def test_fold_agrees_with_the_reference(seed: int) -> None:
     rng = random.Random(seed)
     table = random_table(rng)
-    engine = engine_of(options_of(table), FIELDS, ["k"])
+    engine = engine_of(options_of(table), FIELDS)
     projection = Projection.random(engine, rng)
     kinds, nulls = some_kinds(rng, table), rng.choice([0.0, NULLS, 0.8])
     keys, count = rng.choice([(1, 12), (5, 60), (40, 80), (200, 100)])
@@ -197,7 +196,7 @@ def test_fold_agrees_with_the_reference(seed: int) -> None:
 def test_merging_runs_agrees_with_the_reference(seed: int) -> None:
     rng = random.Random(seed)
     table = random_table(rng)
-    engine = engine_of(options_of(table), FIELDS, ["k"])
+    engine = engine_of(options_of(table), FIELDS)
     projection = Projection.random(engine, rng)
     runs = random_runs(rng, table)
     with_sequence = rng.random() < 0.7
@@ -215,7 +214,7 @@ def test_long_histories_of_one_key(removing: int) -> None:
     rng = random.Random(removing)
     groups = tuple(replace(g, removes=at < removing) for at, g in enumerate(GROUPS))
     table = Table(tuple(f.name for f in FIELDS), groups=groups, not_null=frozenset({"k", "n"}))
-    engine = engine_of(options_of(table), FIELDS, ["k"])
+    engine = engine_of(options_of(table), FIELDS)
     written = [random_record(rng, 1, s, [0, 0, 1, 3], 0.3) for s in range(3000)]
     written = [replace(r, values={**r.values, "n": 1, "g": s // 7 if s % 5 else None}) for s, r in enumerate(written)]
     for count in (10, 100, 3000):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_spark.errors import InvalidInput, InvalidOption, UnsupportedFeature
+from paimon_spark.errors import InvalidInput
 from paimon_spark.files.key_values import KeyValues
-from paimon_spark.merge.engine import MergeEngine, engine_of
+from paimon_spark.merge.engine import MergeEngine
 from paimon_spark.merge.sorted_merge import fold
-from paimon_spark.options import Options
 from paimon_spark.types import DataField
-from tests.merge.records import fields_of, fold_records, keys_of, parse_records, show_records
+from tests.merge.records import engine_of, fields_of, fold_records, keys_of, parse_records, show_records
 
 PLAIN = fields_of(k="BIGINT NOT NULL", x="STRING", y="INT")
 ONE_GROUP = fields_of(k="BIGINT NOT NULL", s="INT", v="STRING")
@@ -30,7 +31,7 @@ GROUPED_BY_TWO = {"fields.g1,g2.sequence-group": "v"}
 
 
 def engine(fields: tuple[DataField, ...], options: dict[str, str]) -> MergeEngine:
-    return engine_of(Options({"merge-engine": "partial-update", **options}), fields, ["k"])
+    return engine_of({"merge-engine": "partial-update", **options}, fields)
 
 
 def folded(fields: tuple[DataField, ...], options: dict[str, str], *records: str) -> list[str]:
@@ -228,12 +229,12 @@ def test_a_null_that_no_row_takes_over_is_not_refused(options: dict[str, str], r
 
 def test_columns_that_a_merge_needs() -> None:
     required = engine(TWO_GROUPS, GROUPED_TWICE).required_columns
-    assert required(["free"]) == {"k", "free"}
-    assert required(["a"]) == {"k", "a", "g1"}
-    assert required(["g2"]) == {"k", "g2"}
-    assert engine(TWO_GROUPS, REMOVE_BY_G1).required_columns(["free"]) == {"k", "free", "g1"}
-    assert engine(TWO_GROUPS, GROUPED_TWICE | {"sequence.field": "b"}).required_columns([]) == {"k", "b", "g2"}
-    assert engine(COMPOSITE, GROUPED_BY_TWO).required_columns(["v"]) == {"k", "v", "g1", "g2"}
+    assert required(["free"]) == {"free"}
+    assert required(["a"]) == {"a", "g1"}
+    assert required(["g2"]) == {"g2"}
+    assert engine(TWO_GROUPS, REMOVE_BY_G1).required_columns(["free"]) == {"free", "g1"}
+    assert engine(TWO_GROUPS, GROUPED_TWICE | {"sequence.field": "b"}).required_columns([]) == {"b", "g2"}
+    assert engine(COMPOSITE, GROUPED_BY_TWO).required_columns(["v"]) == {"v", "g1", "g2"}
 
 
 def test_a_removing_delete_empties_columns_of_a_projection() -> None:
@@ -246,18 +247,6 @@ def test_a_removing_delete_empties_columns_of_a_projection() -> None:
     assert merged.values.to_pylist() == [{"k": 7, "g1": 2, "free": None}]
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "named"),
-    [
-        ({"fields.g1.sequence-group": "a,nosuch"}, InvalidInput, "nosuch"),
-        ({"fields.nosuch.sequence-group": "a"}, InvalidInput, "nosuch"),
-        ({"fields.g1.sequence-group": "a", "fields.g2.sequence-group": "a"}, InvalidOption, "'a'"),
-        ({"fields.g1.sequence-group": "a", "fields.g1,g2.sequence-group": "b"}, UnsupportedFeature, "'g1'"),
-        (GROUPED_TWICE | {"partial-update.remove-record-on-sequence-group": "a"}, InvalidOption, "'a'"),
-        (GROUPED_TWICE | {"fields.a.aggregate-function": "sum"}, UnsupportedFeature, "fields.a.aggregate"),
-        (GROUPED_TWICE | {"fields.default-aggregate-function": "max"}, UnsupportedFeature, "default-aggregate"),
-    ],
-)
-def test_group_options_are_checked(options: dict[str, str], error: type[Exception], named: str) -> None:
-    with pytest.raises(error, match=named):
-        engine(TWO_GROUPS, options)
+def test_an_engine_travels_between_processes() -> None:
+    sent = engine(TWO_GROUPS, REMOVE_BY_G1 | {"sequence.field": "free"})
+    assert pickle.loads(pickle.dumps(sent)) == sent

@@ -9,15 +9,14 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.files.key_values import KeyValues, concat
-from paimon_spark.merge.engine import MergeEngine, engine_of
+from paimon_spark.merge.engine import MergeEngine
 from paimon_spark.merge.key_groups import group_rows
 from paimon_spark.merge.sorted_merge import fold, merge_runs
-from paimon_spark.options import Options
-from tests.merge.records import fields_of, keys_of
+from tests.merge.records import engine_of, fields_of, keys_of
 
 FIELDS = fields_of(k="BIGINT NOT NULL", v="INT", w="STRING")
-DEDUPLICATE = engine_of(Options({}), FIELDS, ["k"])
-PARTIAL = engine_of(Options({"merge-engine": "partial-update"}), FIELDS, ["k"])
+DEDUPLICATE = engine_of({}, FIELDS)
+PARTIAL = engine_of({"merge-engine": "partial-update"}, FIELDS)
 
 
 def run_of(keys: Sequence[int] | np.ndarray, v: int, w: str | None = None) -> KeyValues:
@@ -62,7 +61,7 @@ def test_no_runs_and_empty_runs() -> None:
 
 def test_string_keys_that_share_prefixes() -> None:
     fields = fields_of(k="STRING NOT NULL", v="INT")
-    engine = engine_of(Options({}), fields, ["k"])
+    engine = engine_of({}, fields)
     texts = ["", "a", "a\0", "a\0b", "aa", "ab", "b" * 70, "é", "\U0001f600"]
 
     def run(number: int, members: list[str]) -> Iterator[KeyValues]:
@@ -76,7 +75,7 @@ def test_string_keys_that_share_prefixes() -> None:
 
 def test_composite_keys() -> None:
     fields = fields_of(a="STRING NOT NULL", b="BIGINT NOT NULL", v="INT")
-    engine = engine_of(Options({}), fields, ["a", "b"])
+    engine = engine_of({}, fields, ["a", "b"])
     pairs = [(a, b) for a in ("x", "xy", "y") for b in (-5, 0, 300)]
 
     def run(number: int, members: list[tuple[str, int]]) -> Iterator[KeyValues]:
@@ -113,6 +112,12 @@ def test_a_short_run_beside_a_long_one() -> None:
     assert table["v"] == [1 if k % 500 == 0 else 0 for k in range(5000)]
 
 
+def test_a_run_that_is_all_there_does_not_bound_a_window() -> None:
+    runs = [run_of(range(100), 0), run_of(range(5), 1), run_of(range(0, 100, 7), 2)]
+    windows = list(merge_runs([cut(run, 20) for run in runs], FIELDS[:1], DEDUPLICATE, 50))
+    assert [rows.values["k"][-1].as_py() for rows in windows] == [59, 99]
+
+
 def test_a_run_that_overlaps_no_other_passes_through_uncopied() -> None:
     low, high = run_of(range(100), 0), run_of(range(100, 200), 1)
     windows = list(merge_runs([cut(high, 100), cut(low, 100)], FIELDS[:1], DEDUPLICATE, 10))
@@ -132,7 +137,7 @@ def test_sequence_numbers_decide_across_runs_in_any_order() -> None:
 
 
 def test_nothing_is_emitted_for_a_window_of_dropped_keys() -> None:
-    engine = engine_of(Options({"ignore-delete": "true"}), FIELDS, ["k"])
+    engine = engine_of({"ignore-delete": "true"}, FIELDS)
     deletes = [KeyValues(run_of([1, 2], v).values, None, np.array([3, 3], np.int8)) for v in range(2)]
     assert list(merge_runs([iter([rows]) for rows in deletes], FIELDS[:1], engine)) == []
 
