@@ -14,6 +14,7 @@ import pytest
 from paimon_spark.table import PaimonTable
 from tests.java.referee import JavaPaimon
 from tests.java.rows import assert_same_rows
+from tests.peers.referee import Pypaimon
 
 KEY_TYPES: dict[str, pa.DataType] = {
     "tiny": pa.int8(),
@@ -129,3 +130,18 @@ def test_java_reads_what_we_write_and_we_read_what_java_adds(java: JavaPaimon, t
     java.compact(path, options={"write-only": "false"})
     table.append(_batch(rng, schema, set(keys), keyspace, 50))
     assert_same_rows(table.read(), java.read(path))
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_pypaimon_reads_what_we_write_and_we_read_what_it_adds(pypaimon: Pypaimon, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    path = tmp_path / "default.db" / "t"
+    table, schema, keys, keyspace = _random_table(rng, path)
+    for _ in range(rng.randrange(1, 4)):
+        table.append(_batch(rng, schema, set(keys), keyspace, rng.randrange(1, 200)))
+        assert_same_rows(table.read(), pypaimon.read(path))
+    # pypaimon calls no compression by another name than Java does.
+    pypaimon.append(path, _batch(rng, schema, set(keys), keyspace, 50), options={"file.compression": "zstd"})
+    assert_same_rows(table.read(), pypaimon.read(path))
+    table.append(_batch(rng, schema, set(keys), keyspace, 50))
+    assert_same_rows(table.read(), pypaimon.read(path))
