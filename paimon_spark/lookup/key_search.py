@@ -74,10 +74,9 @@ def search_keys(keys: OrderedKeys, form: int) -> SearchKeys:
         keys = pc.binary_slice(keys, 0, _WIDTH[form])
         longest = _WIDTH[form]
     matrix = _padded(keys, 8 if form == WORD else max(1, longest))
-    values = (
-        matrix.view(">u8").ravel().astype(np.uint64) if form == WORD else matrix.view(f"S{matrix.shape[1]}").ravel()
-    )
-    return SearchKeys(values, lengths)
+    if form == WORD:
+        return SearchKeys(matrix.view(">u8").ravel().astype(np.uint64), lengths)
+    return SearchKeys(matrix.view(f"S{matrix.shape[1]}").ravel(), lengths)
 
 
 def _padded(keys: pa.BinaryArray, width: int) -> Bytes:

@@ -12,8 +12,8 @@
     tail          all entries of one size ("aligned"):  int32 entry size | 00
                   else:                                 int32 start of each entry | int32 entries | 01
 
-    index block   a block with one entry for each data block; key: its last key, value: varint offset | varint payload
-    size
+    index block   a block with one entry for each data block
+                  key: its last key;  value: varint offset | varint payload size
     footer        int64 filter offset | int32 filter size | int64 filter keys (three zeros: no filter)
                   | int64 index offset | int32 index payload size | int32 magic
 

@@ -1,0 +1,107 @@
+"""Damage to a lookup file or its sidecar: the right answer or ``CorruptFile`` that names the file, never a wrong answer."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.errors import CorruptFile
+from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.sidecar import sidecar_path
+from tests.lookup.stores import COMPRESSIONS, KINDS, build, reader
+
+PAIRS = {b"key %04d" % i: b"value %d" % (i * i) * (i % 4) for i in range(120)} | {b"%d" % i: b"x" for i in range(20)}
+WANTED = [*PAIRS, b"absent", b"key 9999", b""]
+
+
+def refused_or_right(kind: str, path: Path) -> bool:
+    """Whether the damage was noticed; a wrong answer fails the test."""
+    try:
+        opened = reader(kind, path, LookupMemory(1 << 20))
+        try:
+            assert opened.get_many(WANTED).to_pylist() == [PAIRS.get(key) for key in WANTED]
+        finally:
+            opened.close()
+    except CorruptFile as problem:
+        assert str(path) in problem.path
+        return True
+    return False
+
+
+@pytest.mark.parametrize("rate", [None, 0.05])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_flipped_bit_anywhere(kind: str, compression: str, rate: float | None, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    build(kind, path, PAIRS, rate, compression, page_size=512)
+    for part in (path, Path(sidecar_path(str(path)))):
+        whole = part.read_bytes()
+        with part.open("r+b") as file:
+            for at in range(len(whole)):
+                file.seek(at)
+                file.write(bytes([whole[at] ^ 1 << at % 8]))
+                file.flush()
+                assert refused_or_right(kind, path), f"bit {at % 8} of byte {at} of {part.name} went unnoticed"
+                file.seek(at)
+                file.write(whole[at : at + 1])
+            file.flush()
+    assert not refused_or_right(kind, path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_truncation_at_every_length(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for compression in COMPRESSIONS:
+        build(kind, path, PAIRS, 0.05, compression, page_size=512)
+        for part in (path, Path(sidecar_path(str(path)))):
+            whole = part.read_bytes()
+            for length in range(len(whole)):
+                part.write_bytes(whole[:length])
+                assert refused_or_right(kind, path), f"{part.name} cut to {length} bytes went unnoticed"
+            part.write_bytes(whole + b"\x00")
+            assert refused_or_right(kind, path), f"{part.name} made longer went unnoticed"
+            part.write_bytes(whole)
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_after_opening_is_noticed(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    build(kind, path, PAIRS, 0.05, page_size=512)
+    opened = reader(kind, path, LookupMemory(0))
+    whole = bytearray(path.read_bytes())
+    for at in range(0, len(whole), 97):
+        whole[at] ^= 0x10
+        path.write_bytes(whole)
+        with pytest.raises(CorruptFile, match="file"):
+            opened.get_many(WANTED)
+        whole[at] ^= 0x10
+    path.write_bytes(whole)
+    assert opened.get_many(WANTED).to_pylist() == [PAIRS.get(key) for key in WANTED]
+    opened.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sidecars_of_other_files_are_refused(kind: str, tmp_path: Path) -> None:
+    build(kind, tmp_path / "one", PAIRS, page_size=512)
+    build(kind, tmp_path / "two", {key: value[::-1] for key, value in PAIRS.items()}, page_size=512)
+    shutil.copy(sidecar_path(str(tmp_path / "two")), sidecar_path(str(tmp_path / "one")))
+    assert refused_or_right(kind, tmp_path / "one") or kind == "sort"
+    build("sort" if kind == "hash" else "hash", tmp_path / "three", PAIRS)
+    with pytest.raises(CorruptFile, match="describes a"):
+        reader(kind, tmp_path / "three")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_sidecar_and_links_are_refused(kind: str, tmp_path: Path) -> None:
+    build(kind, tmp_path / "file", PAIRS)
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "link.context").symlink_to(tmp_path / "file.context")
+    with pytest.raises(CorruptFile, match="link"):
+        reader(kind, tmp_path / "link")
+    Path(sidecar_path(str(tmp_path / "file"))).unlink()
+    with pytest.raises(CorruptFile, match="context is missing"):
+        reader(kind, tmp_path / "file")

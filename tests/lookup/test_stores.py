@@ -1,0 +1,203 @@
+"""Hash store, sort store and a dict must agree, whatever the keys, and so must batches and single lookups."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_spark.errors import InvalidInput, UnsupportedFeature
+from paimon_spark.lookup import HashLookupStore, SortLookupStore
+from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.key_order import CompactOrder
+from paimon_spark.types import parse_type
+from tests.lookup.stores import COMPRESSIONS, KINDS, build, random_pairs, reader, writer
+
+
+def ask(
+    kind: str, path: Path, pairs: dict[bytes, bytes], wanted: list[bytes], cache: LookupMemory | None = None
+) -> None:
+    opened = reader(kind, path, cache)
+    expected = [pairs.get(key) for key in wanted]
+    assert opened.get_many(wanted).to_pylist() == expected
+    few = range(0, len(wanted), max(1, len(wanted) // 20))
+    assert [opened.get(wanted[i]) for i in few] == [expected[i] for i in few]
+    opened.close()
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_keys_of_mixed_lengths(kind: str, compression: str, tmp_path: Path) -> None:
+    for seed in range(6):
+        pairs = random_pairs(seed, 50 * 4**seed % 3000 + 1)
+        path = tmp_path / str(seed)
+        build(kind, path, pairs, 0.05 if seed % 2 else None, compression, page_size=(512, 1000, 4096)[seed % 3])
+        rng = random.Random(seed)
+        absent = [rng.randbytes(rng.randint(0, 14)) for _ in range(500)]
+        wanted = [*pairs, *absent, *(key + b"\x00" for key in list(pairs)[:200])]
+        rng.shuffle(wanted)
+        ask(kind, path, pairs, wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_and_values_of_up_to_64_kilobytes(kind: str, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    lengths = [0, 1, 7, 8, 9, 255, 256, 257, 300, 4_000, 65_535, 65_536]
+    pairs = {rng.randbytes(length): rng.randbytes(65_536 - length) for length in lengths for _ in range(3)}
+    longest = max(pairs, key=len)
+    wanted = [*pairs, longest[:-1], longest + b"x", longest[:256], b"\xff" * 70_000]
+    build(kind, tmp_path / "long", pairs, 0.01, "lz4")
+    ask(kind, tmp_path / "long", pairs, wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [0, 1])
+def test_files_of_nothing_and_of_one_key(kind: str, count: int, tmp_path: Path) -> None:
+    for rate in (None, 0.05):
+        for compression in COMPRESSIONS:
+            path = tmp_path / f"{rate}{compression}"
+            pairs = {b"only": b""} if count else {}
+            build(kind, path, pairs, rate, compression)
+            ask(kind, path, pairs, [b"only", b"", b"onl", b"only\x00"])
+            opened = reader(kind, path)
+            assert opened.get_many([]).to_pylist() == []
+            opened.close()
+
+
+def numbered_keys(numbers: np.ndarray) -> pa.BinaryArray:  # type: ignore[type-arg]
+    data = numbers.astype(">u8")
+    offsets = np.arange(len(numbers) + 1, dtype=np.int32) * 8
+    return pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_millions_of_keys(kind: str, tmp_path: Path) -> None:
+    count = 2_000_000
+    made = writer(kind, tmp_path / "many", count, 0.05, "lz4", 65536)
+    for start in range(0, count, 100_000):
+        numbers = np.arange(start, start + 100_000)
+        made.put_many(numbered_keys(numbers * 3), numbered_keys(numbers * 7))
+    made.close()
+    opened = reader(kind, tmp_path / "many")
+    asked = np.random.default_rng(1).integers(0, 3 * count, 200_000)
+    found = opened.get_many(numbered_keys(asked))
+    present = asked % 3 == 0
+    assert found.is_valid().to_numpy(zero_copy_only=False).tolist() == present.tolist()
+    assert found.drop_null().equals(numbered_keys(asked[present] // 3 * 7))
+    opened.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("memory", [0, 4096, 20_000, 60_000])
+def test_memory_too_small_for_the_batch_changes_no_answer(kind: str, memory: int, tmp_path: Path) -> None:
+    pairs = random_pairs(3, 4000)
+    build(kind, tmp_path / "file", pairs, 0.05, "zstd")
+    build(kind, tmp_path / "other", {b"x" + key: key for key in pairs}, None, "none", 4096)
+    cache = LookupMemory(memory)
+    wanted = [*pairs, b"absent", b"absent too"]
+    random.Random(1).shuffle(wanted)
+    first, second = reader(kind, tmp_path / "file", cache), reader(kind, tmp_path / "other", cache)
+    expected = [pairs.get(key) for key in wanted]
+    largest = 2 * 4096
+    for _ in range(2):
+        assert first.get_many(wanted).to_pylist() == expected
+        assert second.get_many([b"x" + key for key in wanted]).to_pylist() == [
+            key if key in pairs else None for key in wanted
+        ]
+        assert first.get_many(wanted[::-1]).to_pylist() == expected[::-1]
+        assert cache.pages.budget.used <= max(memory * 3 // 4, largest if kind == "hash" else 8 * largest)
+    first.close()
+    second.close()
+    assert cache.pages.budget.used == 0
+    assert cache.priority.budget.used == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_equal_to_the_one_before(kind: str, tmp_path: Path) -> None:
+    pairs = {b"%06d" % i: b"v%d" % (i // 50) for i in range(2000)} | {b"%04d" % i: b"v0" for i in range(300)}
+    build(kind, tmp_path / "file", pairs)
+    ask(kind, tmp_path / "file", pairs, list(pairs))
+
+
+def test_the_hash_store_takes_keys_in_any_order_and_any_pieces(tmp_path: Path) -> None:
+    pairs = list(random_pairs(5, 1000).items())
+    at_once, in_pieces = (
+        HashLookupStore.writer(str(tmp_path / "1"), 10),
+        HashLookupStore.writer(str(tmp_path / "2"), 10),
+    )
+    at_once.put_many([key for key, _ in pairs], [value for _, value in pairs])
+    for i in range(0, len(pairs), 13):
+        keys, values = zip(*pairs[i : i + 13], strict=True)
+        in_pieces.put_many(pa.array(keys, pa.large_binary()), pa.chunked_array([pa.array(values, pa.binary())]))
+    at_once.close()
+    in_pieces.close()
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+    ask("hash", tmp_path / "1", dict(pairs), [key for key, _ in pairs])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_twice_is_refused(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "twice"
+    made = writer(kind, path, 3)
+    keys = [b"a", b"b", b"b", b"c"]
+    with pytest.raises(InvalidInput, match="62"):
+        made.put_many(keys, keys)
+        made.close()
+    made.abort()
+    made = writer(kind, path, 3)
+    made.put_many(keys[:2], keys[:2])
+    with pytest.raises(InvalidInput, match="62"):
+        made.put_many(keys[2:], keys[2:])
+        made.close()
+    made.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_equal_keys_are_found_wherever_they_collide(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    for seed in range(30):
+        keys = [b"%03d" % i for i in range(300)]
+        rng.shuffle(keys)
+        keys.insert(rng.randrange(len(keys)), keys[rng.randrange(len(keys))])
+        made = HashLookupStore.writer(str(tmp_path / str(seed)), 10)
+        made.put_many(keys, keys)
+        with pytest.raises(InvalidInput, match="put twice"):
+            made.close()
+
+
+def test_keys_out_of_order_are_refused_by_the_sort_store(tmp_path: Path) -> None:
+    for first, second in ((b"b", b"a"), (b"a\x00", b"a"), (b"a" * 300, b"a" * 299), (b"aaaaaaaab", b"aaaaaaaaa")):
+        made = SortLookupStore.writer(str(tmp_path / "file"), 2)
+        with pytest.raises(InvalidInput, match="ascend"):
+            made.put_many([first, second], [b"", b""])
+        made.abort()
+    made = SortLookupStore.writer(str(tmp_path / "file"), 2)
+    made.put(b"b", b"")
+    made.put(b"a", b"")
+    with pytest.raises(InvalidInput, match="ascend"):
+        made.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    for kind in KINDS:
+        made = writer(kind, tmp_path / "file", 2)
+        with pytest.raises(InvalidInput, match="2 keys came with 1"):
+            made.put_many([b"a", b"b"], [b""])
+        with pytest.raises(InvalidInput, match="null"):
+            made.put_many([b"a", None], [b"", b""])  # type: ignore[list-item]
+        with pytest.raises(InvalidInput, match="byte strings"):
+            made.put_many([b"a"], [1])  # type: ignore[list-item]
+        made.abort()
+        with pytest.raises(UnsupportedFeature, match="lzo"):
+            writer(kind, tmp_path / "file", 2, compression="lzo")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sort_file_is_opened_in_its_own_order_only(tmp_path: Path) -> None:
+    build("sort", tmp_path / "file", {b"a": b""})
+    with pytest.raises(InvalidInput, match="order"):
+        SortLookupStore.reader(str(tmp_path / "file"), order=CompactOrder([parse_type("INT")]))
