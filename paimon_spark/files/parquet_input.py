@@ -46,20 +46,15 @@ class ParquetInput:
         leaf = None if column is None else self._leaves().get(column)
         if column is None or leaf is None:
             return np.ones(groups, np.bool_)
-        type_ = self._schema.field(column).type
-        lower, upper, nulls = [], [], []
-        for group in range(groups):
-            statistics = self._metadata.row_group(group).column(leaf).statistics
-            bounded = statistics is not None and statistics.has_min_max
-            lower.append(statistics.min if bounded else None)
-            upper.append(statistics.max if bounded else None)
-            nulls.append(statistics.null_count if statistics is not None and statistics.has_null_count else None)
-        return comparison.may_match(
-            _bounds(lower, type_),
-            _bounds(upper, type_),
-            pa.array(nulls, pa.int64()),
-            pa.array(self.group_rows, pa.int64()),
+        chunks = [self._metadata.row_group(group).column(leaf).statistics for group in range(groups)]
+        counted = [s is not None and s.has_null_count for s in chunks]
+        nulls = pa.array(
+            [s.null_count if known else None for s, known in zip(chunks, counted, strict=True)], pa.int64()
         )
+        type_ = pa.null() if comparison.value is None else comparison.value.type
+        lower = pa.array([_bound(s, "min", type_) for s in chunks], type_)
+        upper = pa.array([_bound(s, "max", type_) for s in chunks], type_)
+        return comparison.may_match(lower, upper, nulls, pa.array(self.group_rows, pa.int64()))
 
     def _leaves(self) -> dict[str, int]:
         """The position of each flat column among the file's leaves."""
@@ -69,9 +64,11 @@ class ParquetInput:
         }
 
 
-def _bounds(values: list[object], type_: pa.DataType) -> pa.Array:
-    """Bounds as an array; unknown where the footer's value does not fit the type."""
+def _bound(statistics: pq.Statistics | None, which: str, type_: pa.DataType) -> pa.Scalar:
+    """A bound from the footer; null when it is unknown or, as dates after the year 9999, no Python value."""
+    if statistics is None or not statistics.has_min_max or pa.types.is_null(type_):
+        return pa.scalar(None, type_)
     try:
-        return pa.array(values, type_)
+        return pa.scalar(getattr(statistics, which), type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return pa.nulls(len(values), type_)
+        return pa.scalar(None, type_)

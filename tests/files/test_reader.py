@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +21,7 @@ from paimon_spark.files.row_groups import RowGroups, kept_rows
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.predicate import parse_predicate
-from paimon_spark.types import DataField, arrow_schema, parse_type
+from paimon_spark.types import DataField, arrow_schema, arrow_type, parse_type
 from tests.files.tables import fields_of, numbered, read, read_parts, schema_of, write
 
 FIELDS = fields_of(("k", "BIGINT NOT NULL"), ("v", "STRING"), ("n", "INT"), ("f", "DOUBLE"))
@@ -140,6 +143,41 @@ def test_predicates_on_columns_of_another_type_or_origin_skip_nothing(stored: St
     filters = [("n", "==", "9"), ("v", "==", "no"), ("new", "==", 1)]
     predicate = parse_predicate(filters, fields)
     assert len(read(directory, file, schema, fields=fields, predicate=predicate)) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "value", "matches"),
+    [
+        ("DECIMAL(9, 2)", ["-3.50", "1.25"], "1.26", False),
+        ("DECIMAL(9, 2)", ["-3.50", "1.25"], "-1.00", True),
+        ("DECIMAL(30, 2)", ["-3.50", "1.25"], "-3.51", False),
+        ("DATE", ["2024-01-01", "2024-01-03"], "2024-01-02", True),
+        ("DATE", ["2024-01-01", "2024-01-03"], "2024-01-04", False),
+        ("DATE", [0, 5_000_000], "2024-01-04", True),
+        ("TIMESTAMP(6)", [0, 10**18], "2024-01-04T00:00:00", True),
+        ("TIMESTAMP(6)", [0, 10**12], "2024-01-04T00:00:00", False),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", [0, 10**12], "2024-01-04T00:00:00Z", False),
+        ("TIME(3)", [0, 1000], datetime.time(0, 0, 2), False),
+        ("BYTES", [b"a", b"c"], "62", True),
+        ("BYTES", [b"a", b"c"], "ff", False),
+        ("BOOLEAN", [False, False], True, False),
+        ("TINYINT", [-1, 1], 2, False),
+    ],
+)
+def test_bounds_of_every_type(tmp_path: Path, type_: str, values: list[Any], value: Any, matches: bool) -> None:
+    fields = fields_of(("k", "INT NOT NULL"), ("a.b", type_))
+    schema = schema_of(fields)
+    target = arrow_type(fields[1].type)
+    if pa.types.is_decimal(target):
+        column = pa.array([Decimal(v) for v in values], target)
+    elif isinstance(values[0], str):
+        column = pa.array(values).cast(target)
+    else:
+        column = pa.array(values, target)
+    (file,) = write(tmp_path, schema, numbered(pa.table({"k": pa.array([1, 2], pa.int32()), "a.b": column})))
+    predicate = parse_predicate([("a.b", "==", value)], fields)
+    rows = [len(p) for p in read_parts(tmp_path, file, schema, fields=fields, predicate=predicate)]
+    assert rows == ([2] if matches else [])
 
 
 def test_deleted_rows_are_left_out_and_positions_survive_skipping(stored: Stored) -> None:

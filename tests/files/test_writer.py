@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -211,10 +212,12 @@ def test_abort_deletes_finished_and_open_files(tmp_path: Path) -> None:
     other = tmp_path / "other.parquet"
     other.write_bytes(b"not mine")
     writer = RollingWriter(STORAGE, str(tmp_path), schema, schema.options, 0, 0)
+    handles = set(os.listdir("/proc/self/fd"))
     writer.write(numbered(_rows(0, 3500)))
     assert len(list(tmp_path.iterdir())) > 2
     writer.abort()
     assert list(tmp_path.iterdir()) == [other]
+    assert set(os.listdir("/proc/self/fd")) <= handles
 
 
 def test_long_timestamps_are_int96_alone_and_refused_beside_others(tmp_path: Path) -> None:
