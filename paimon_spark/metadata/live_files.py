@@ -9,7 +9,9 @@ Source: ``AbstractFileStoreScan.readAndMergeFileEntries`` and ``FileEntry`` of A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import contextlib
+import gc
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
 from paimon_spark.errors import CorruptFile
@@ -59,19 +61,31 @@ def live_entries(
     """The same for a list of manifests that was already read."""
     added: list[ManifestEntry] = []
     deleted: set[Identifier] = set()
-    for manifest in manifests:
-        if keep_manifest is not None and not keep_manifest(manifest):
-            continue
-        entries = store.read(manifest, keep_entry)
-        if manifest.deleted == 0:
-            added.extend(entries)
-            continue
-        added.extend(entry for entry in entries if entry.kind == ADD)
-        deleted.update(entry.identifier for entry in entries if entry.kind != ADD)
+    with _collector_paused():
+        for manifest in manifests:
+            if keep_manifest is not None and not keep_manifest(manifest):
+                continue
+            for entry in store.read(manifest, keep_entry):
+                if entry.kind == ADD:
+                    added.append(entry)
+                else:
+                    deleted.add(entry.identifier)
     live = {entry.identifier: entry for entry in added}
     if len(live) != len(added):
         raise CorruptFile(store.paths.manifest_directory, _added_twice(added))
     return [entry for identifier, entry in live.items() if identifier not in deleted] if deleted else added
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Entries are many objects without a cycle among them; looking for cycles meanwhile takes a fifth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def holding(partitions: Collection[bytes], schema: TableSchema) -> KeepManifest:
