@@ -63,7 +63,7 @@ def merge_runs(
 
     :raises InvalidInput: what the engine refuses
     """
-    heads = [RunHead(run) for run in runs]
+    heads = [_RunHead(run) for run in runs]
     while True:
         for head in heads:
             head.fill(window_rows)
@@ -84,7 +84,7 @@ def merge_runs(
             yield merged
 
 
-class RunHead:
+class _RunHead:
     """The rows of one run that are in memory, and the rest of the run."""
 
     rows: KeyValues
@@ -118,7 +118,7 @@ def _keys(values: pa.Table, key_fields: Sequence[DataField]) -> KeyArray:
     return normalize([values.column(f.name) for f in key_fields], [f.type for f in key_fields])
 
 
-def _shares(heads: Sequence[RunHead], key_fields: Sequence[DataField]) -> list[int]:
+def _shares(heads: Sequence[_RunHead], key_fields: Sequence[DataField]) -> list[int]:
     """How many rows of each head are not above the bound; at least one head's rows are all among them."""
     sizes = [len(head.rows) for head in heads]
     strides = [math.isqrt(size - 1) + 1 for size in sizes]
@@ -144,7 +144,7 @@ def _shares(heads: Sequence[RunHead], key_fields: Sequence[DataField]) -> list[i
     return shares
 
 
-def _keys_at(heads: Sequence[RunHead], rows: Sequence[Int64Array], key_fields: Sequence[DataField]) -> list[KeyArray]:
+def _keys_at(heads: Sequence[_RunHead], rows: Sequence[Int64Array], key_fields: Sequence[DataField]) -> list[KeyArray]:
     """The keys of those rows of each head, comparable with each other."""
     names = [f.name for f in key_fields]
     picked = [head.rows.values.select(names).take(pa.array(at)) for head, at in zip(heads, rows, strict=True)]
