@@ -53,6 +53,10 @@ class KeyValues:
             None if self.kind is None else self.kind[start:stop],
         )
 
+    def with_sequence(self, sequence: Int64Array) -> KeyValues:
+        """The same rows with those sequence numbers."""
+        return KeyValues(self.values, sequence, self.kind)
+
     def is_retract(self) -> npt.NDArray[np.bool_] | None:
         """Which rows are -U or -D; None when none is."""
         return None if self.kind is None else (self.kind & 1) == 1
