@@ -12,6 +12,7 @@ learns the others do not know. Who deletes which files of a write that fails:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_spark.errors import InvalidInput, InvalidOption
+from paimon_spark.errors import InvalidInput, InvalidOption, PaimonError
 from paimon_spark.options import PARTITION, PRIMARY_KEY, parse_names
 from paimon_spark.spark.batches import incoming
 from paimon_spark.spark.failures import readable
@@ -52,7 +53,9 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
                     task.write(incoming(batch, self._rows))
                 return WrittenFiles(task.finish())
             except BaseException:
-                task.abort()
+                # A file that cannot be deleted becomes an orphan; its error would hide the one that matters.
+                with suppress(PaimonError):
+                    task.abort()
                 raise
 
     def commit(self, messages: Sequence[WrittenFiles | None]) -> None:

@@ -21,8 +21,8 @@ def write(df: Any, path: str, mode: str = "append", **options: str) -> None:
     df.write.format("paimon-py").mode(mode).options(**options).save(path)
 
 
-def load(spark: Any, path: str, **options: str) -> Any:
-    """The table at ``path``."""
+def load(spark: Any, path: str | None, **options: str) -> Any:
+    """The table at ``path``, or where ``options`` say it is."""
     return spark.read.format("paimon-py").options(**options).load(path)
 
 
