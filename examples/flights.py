@@ -1,15 +1,16 @@
 """Three feeds, one table: every feed upserts the columns it knows, and the newest word on each column group wins.
 
-    make demo            or   .venv/bin/python examples/flights.py [directory of the table]
+    make demo            or   .venv/bin/python examples/flights.py [a new directory]
 
 The feeds arrive in nine shuffled batches, a third of their news stale. The table is partial-update with a sequence
-group a feed, so in the end it must equal the source, row for row. It stays under ``build/`` to be looked at.
+group a feed, so in the end it must equal the source, row for row. It stays under ``build/`` to be looked at, until
+``make clean``.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark import PaimonTable
 
-TABLE = Path(__file__).resolve().parents[1] / "build" / "flights"
+BUILD = Path(__file__).resolve().parents[1] / "build"
 BATCHES = 3
 
 OPTIONS = {
@@ -42,22 +43,19 @@ ON_TIME = """
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Say what happens, then how long it took."""
-    print(f"  {what:<58}", end="", flush=True)
+    """Say what happened and how long it took."""
     start = time.perf_counter()
     yield
-    print(f"{time.perf_counter() - start:6.1f} s", flush=True)
+    print(f"  {what:<58}{time.perf_counter() - start:6.1f} s", flush=True)
 
 
 def main(path: Path) -> None:
     """Load, upsert, query, prove."""
-    shutil.rmtree(path, ignore_errors=True)
     with step("fetch the flights of New York, 2013"):
         flights = load_flights()
     assert flights.group_by(KEY).aggregate([]).num_rows == flights.num_rows
     with step("start Spark"):
         spark = SparkSession.builder.master("local[2]").appName("flights").getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
 
     print("\nThree feeds write to one table, in any order, stale news among them")
     PaimonTable.create(str(path), table_schema(flights.schema), KEY, ["month"], OPTIONS)
@@ -92,4 +90,5 @@ def differences(source: DataFrame, table: DataFrame) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else TABLE)
+    BUILD.mkdir(exist_ok=True)
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="flights-", dir=BUILD)))
