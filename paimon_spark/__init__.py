@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paimon_spark.check.table_check import check
     from paimon_spark.errors import (
         CommitConflict,
         CommitStateUnknown,
@@ -36,20 +37,23 @@ __all__ = [
     "PaimonTable",
     "StorageError",
     "UnsupportedFeature",
+    "check",
     "read",
     "register",
 ]
 
 _HOMES = {
     "PaimonTable": "paimon_spark.table",
+    "check": "paimon_spark.check.table_check",
     "read": "paimon_spark.spark.session",
     "register": "paimon_spark.spark.session",
 }
 
-# The first import of a package below this one binds its name here, and one is called ``read`` like the function.
-# Once imported it never binds again, and the name is free.
-import_module("paimon_spark.read")
-globals().pop("read", None)
+# The first import of a package below this one binds its name here, and two are called like functions. Once imported
+# they never bind again, and the names are free.
+for _name in ("check", "read"):
+    import_module(f"paimon_spark.{_name}")
+    globals().pop(_name, None)
 
 
 def __getattr__(name: str) -> Any:

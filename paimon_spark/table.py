@@ -8,6 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_spark.check.breach import Breach
+from paimon_spark.check.shape import bucket_levels
+from paimon_spark.check.table_check import check_table
 from paimon_spark.errors import InvalidInput, InvalidOption, NotFound
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.schema import TableSchema, new_table_schema
@@ -134,6 +137,20 @@ class PaimonTable:
         schema, snapshot = self._travel(options)
         entries = [] if snapshot is None else live_files(self._metadata, snapshot)
         return files_table(self._metadata, schema, entries)
+
+    def levels(self, options: Mapping[str, str] | None = None) -> pa.Table:
+        """The shape of each bucket at the snapshot that ``options`` select: one row a partition, bucket and level.
+
+        Columns: partition, bucket, level, files, rows (physical), deleted_rows (masked by deletion vectors), bytes,
+        min_key, max_key (JSON of the trimmed primary key).
+        """
+        schema, snapshot = self._travel(options)
+        return bucket_levels(self._metadata, schema, snapshot)
+
+    def check(self, snapshot: int | None = None, *, all_snapshots: bool = False, deep: bool = True) -> list[Breach]:
+        """Every broken invariant of the table; none when it is sound. See
+        :func:`paimon_spark.check.table_check.check_table`, which says what is checked and raised."""
+        return check_table(self._metadata, snapshot=snapshot, all_snapshots=all_snapshots, deep=deep)
 
     # ------------------------------------------------------------------ read
 

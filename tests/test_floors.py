@@ -23,9 +23,11 @@ FLOORS = (
     ("files",),
     ("merge",),
     ("lookup",),
-    ("write", "read", "compact"),
+    ("write", "read", "compact", "check"),
     ("table",),
     ("spark",),
+    ("cli",),
+    ("__main__",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 GROUND = set(FLOORS[0])
