@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import InvalidInput, PaimonError
+from paimon_spark.errors import InvalidInput, PaimonError, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.hash_layout import HashContext
@@ -83,10 +83,10 @@ class HashWriter:
         """Add pairs.
 
         :raises InvalidInput: nulls, or not as many keys as values
-        :raises StorageError: the disk is full or fails
+        :raises StorageError: the disk is full or fails; nothing is left of the file then
         """
         self._flush()
-        self._put(as_binary(keys, "keys"), as_binary(values, "values"))
+        self._put_or_abort(as_binary(keys, "keys"), as_binary(values, "values"))
 
     def close(self) -> HashContext:
         """Write the file and return its context.
@@ -114,7 +114,14 @@ class HashWriter:
         if self._waiting:
             keys, values = zip(*self._waiting, strict=True)
             self._waiting = []
-            self._put(as_binary(keys, "keys"), as_binary(values, "values"))
+            self._put_or_abort(as_binary(keys, "keys"), as_binary(values, "values"))
+
+    def _put_or_abort(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
+        try:
+            self._put(keys, values)
+        except StorageError:
+            self.abort()
+            raise
 
     def _put(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
         if len(keys) != len(values):

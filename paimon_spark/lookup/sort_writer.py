@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import InvalidInput
+from paimon_spark.errors import InvalidInput, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.key_order import KeyOrder
@@ -68,10 +68,10 @@ class SortWriter:
         """Add pairs.
 
         :raises InvalidInput: nulls, not as many keys as values, or keys that do not ascend
-        :raises StorageError: the disk is full or fails
+        :raises StorageError: the disk is full or fails; nothing is left of the file then
         """
         self._flush()
-        self._put(as_binary(keys, "keys"), as_binary(values, "values"))
+        self._put_or_abort(as_binary(keys, "keys"), as_binary(values, "values"))
 
     def close(self) -> SortContext:
         """Write what is left, the filter and the index, and return the file's context.
@@ -97,7 +97,14 @@ class SortWriter:
         if self._waiting:
             keys, values = zip(*self._waiting, strict=True)
             self._waiting = []
-            self._put(as_binary(keys, "keys"), as_binary(values, "values"))
+            self._put_or_abort(as_binary(keys, "keys"), as_binary(values, "values"))
+
+    def _put_or_abort(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
+        try:
+            self._put(keys, values)
+        except StorageError:
+            self.abort()
+            raise
 
     def _put(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
         if len(keys) != len(values):

@@ -26,7 +26,8 @@ from paimon_spark.rows.byte_strings import ByteStrings
 
 
 class StoreWriter(Protocol):
-    """Builds one lookup file. After an error from ``put`` or ``put_many``, call ``abort``."""
+    """Builds one lookup file. After ``InvalidInput`` from ``put`` or ``put_many`` call ``abort``; after
+    ``StorageError`` the file is gone already."""
 
     path: str
 

@@ -99,7 +99,7 @@ def _pieces(array: pa.Array, type_: DataType) -> list[pa.BinaryArray]:
     if type_.root in STRINGS or type_.root in BINARIES:
         return _with_length(array.cast(pa.binary()), valid)
     if is_wide_decimal(type_):
-        return _with_length(_shortest_decimals(array), valid)
+        return _with_length(_blank(_shortest_decimals(array), valid), valid)
     if type_.root in NESTED:
         raise UnsupportedFeature(f"lookup files cannot hold columns of type {type_.root}")
     if type_.root == "DECIMAL":

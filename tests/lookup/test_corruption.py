@@ -1,7 +1,9 @@
-"""Damage to a lookup file or its sidecar: the right answer or ``CorruptFile`` that names the file, never a wrong answer."""
+"""Damage to a lookup file or its sidecar: the right answer or ``CorruptFile`` that names the file, never a wrong
+answer."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -25,8 +27,7 @@ def refused_or_right(kind: str, path: Path) -> bool:
         finally:
             opened.close()
     except CorruptFile as problem:
-        assert str(path) in problem.path
-        return True
+        return str(path) in problem.path
     return False
 
 
@@ -50,21 +51,20 @@ def test_one_flipped_bit_anywhere(kind: str, compression: str, rate: float | Non
     assert not refused_or_right(kind, path)
 
 
+@pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_truncation_at_every_length(kind: str, tmp_path: Path) -> None:
+def test_truncation_at_every_length(kind: str, compression: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
-    for compression in COMPRESSIONS:
-        build(kind, path, PAIRS, 0.05, compression, page_size=512)
-        for part in (path, Path(sidecar_path(str(path)))):
-            whole = part.read_bytes()
-            for length in range(len(whole)):
-                part.write_bytes(whole[:length])
-                assert refused_or_right(kind, path), f"{part.name} cut to {length} bytes went unnoticed"
-            part.write_bytes(whole + b"\x00")
-            assert refused_or_right(kind, path), f"{part.name} made longer went unnoticed"
-            part.write_bytes(whole)
-        shutil.rmtree(tmp_path)
-        tmp_path.mkdir()
+    build(kind, path, PAIRS, 0.05, compression, page_size=512)
+    for part in (path, Path(sidecar_path(str(path)))):
+        whole = part.read_bytes()
+        for length in range(len(whole) - 1, -1, -1):
+            os.truncate(part, length)
+            assert refused_or_right(kind, path), f"{part.name} cut to {length} bytes went unnoticed"
+        part.write_bytes(whole + b"\x00")
+        assert refused_or_right(kind, path), f"{part.name} made longer went unnoticed"
+        part.write_bytes(whole)
+    assert not refused_or_right(kind, path)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,9 @@ from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.key_order import BYTEWISE
 from paimon_spark.lookup.stores import StoreReader
 from paimon_spark.rows.murmur import hash_bytes_many
+from tests.java.referee import JavaPaimon
 from tests.lookup.conftest import GoldenFile
+from tests.lookup.java_stores import JavaStores
 from tests.lookup.stores import reader, writer
 
 SECTIONS = ("key_counts", "slot_sizes", "slots", "index_offsets", "data_offsets", "bloom_keys", "bloom_bytes")
@@ -102,11 +104,9 @@ def test_filter_sizes(keys: int, rate: float, size: int) -> None:
     assert filter_bytes(keys, rate) == size
 
 
-def test_java_reads_what_is_written_here(java: object, tmp_path: Path) -> None:
+def test_java_reads_what_is_written_here(java: JavaPaimon, tmp_path: Path) -> None:
     """Every compression, with and without a filter, in files of many pages."""
-    import tests.lookup.java_stores as java_stores
-
-    stores = java_stores.JavaStores(java)
+    stores = JavaStores(java)
     pairs = {b"key %06d" % (i * 7): b"value %d" % (i // 3) * (i % 5) for i in range(400)}
     pairs |= {b"%d" % i: b"short" for i in range(50)}
     for kind in ("hash", "sort"):

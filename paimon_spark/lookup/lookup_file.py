@@ -1,0 +1,92 @@
+"""LookupFile: one data file's local lookup file, open in this process."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pyarrow as pa
+
+from paimon_spark.lookup.lookup_directory import LookupDirectory
+from paimon_spark.lookup.stores import StoreReader
+
+LOG = logging.getLogger("paimon_spark.lookup")
+
+SIZE, AGE, EXPLICIT, CLOSED = "size", "age", "explicit", "closed"
+
+
+class LookupFile:
+    """A reader, the data file it speaks for, and how often it was asked and knew the answer.
+
+    It is used between ``pin`` and ``unpin``. ``drop`` deletes the file from disk at once and closes the reader as
+    soon as nobody uses it; from then on it cannot be pinned. Safe to share between threads.
+    """
+
+    def __init__(self, name: str, data_file: str, reader: StoreReader, directory: LookupDirectory) -> None:
+        """The file ``name`` of ``directory``, opened as ``reader``; ``data_file`` is the path it was built from."""
+        self.name = name
+        self.data_file = data_file
+        self.size = reader.size
+        self.asked = 0
+        self.hits = 0
+        self._reader = reader
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._pins = 0
+        self._dropped = False
+
+    def get_many(self, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The value of each key, null where absent.
+
+        Requires: pinned.
+        """
+        values = self._reader.get_many(keys)
+        with self._lock:
+            self.asked += len(keys)
+            self.hits += len(keys) - values.null_count
+        return values
+
+    def pin(self) -> bool:
+        """Keep the reader open until ``unpin``; False if the file was dropped, by this process or another."""
+        with self._lock:
+            if self._dropped or self._reader.is_deleted():
+                return False
+            self._pins += 1
+            return True
+
+    def unpin(self) -> None:
+        """The counterpart of a ``pin`` that succeeded."""
+        with self._lock:
+            self._pins -= 1
+            last = self._dropped and not self._pins
+        if last:
+            self._reader.close()
+
+    def drop(self, reason: str) -> None:
+        """Delete the file and say why (a second call does nothing)."""
+        if not self._leave(reason):
+            return
+        self._directory.drop(self.name)
+
+    def close(self) -> None:
+        """Close the reader and leave the file to the node's other processes (a second call does nothing)."""
+        self._leave(CLOSED)
+
+    def _leave(self, reason: str) -> bool:
+        with self._lock:
+            if self._dropped:
+                return False
+            self._dropped = True
+            idle = not self._pins
+        if idle:
+            self._reader.close()
+        LOG.info(
+            "lookup file %s of %s left (%s): %d bytes, %d of %d lookups found",
+            self.name,
+            self.data_file,
+            reason,
+            self.size,
+            self.hits,
+            self.asked,
+        )
+        return True

@@ -1,0 +1,177 @@
+"""LookupFileCache: the lookup files that this process has open, bounded in bytes on disk and in time unused.
+
+All buckets of a process share one. Evicting a file deletes it from the node's directory at once. A file that is greater
+than the bound still answers the batch that asked for it, and is evicted right after.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from paimon_spark.errors import CorruptFile, NotFound
+from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.lookup_directory import LookupDirectory
+from paimon_spark.lookup.lookup_file import AGE, EXPLICIT, LOG, SIZE, LookupFile
+from paimon_spark.lookup.lookup_options import (
+    CACHE_FILE_RETENTION,
+    CACHE_HIGH_PRIORITY_RATIO,
+    CACHE_MAX_DISK_SIZE,
+    CACHE_MAX_MEMORY_SIZE,
+)
+from paimon_spark.lookup.stores import StoreReader
+from paimon_spark.options import Options
+
+_OPENINGS = 5
+
+
+@dataclass(frozen=True)
+class LookupSource:
+    """How to get one lookup file: its name on this node, the data file's path, and how to build and to open it."""
+
+    name: str
+    data_file: str
+    build: Callable[[str], None]
+    open: Callable[[str, LookupMemory], StoreReader]
+
+
+class LookupFileCache:
+    """Open lookup files by name, least recently used first. Safe to share between threads."""
+
+    def __init__(
+        self,
+        directory: LookupDirectory,
+        memory: LookupMemory,
+        max_bytes: int | None = None,
+        retention_seconds: float = 3600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """A cache of files in ``directory`` of at most ``max_bytes`` in all (None: no bound), each dropped when it
+        was not used for ``retention_seconds`` of ``clock``."""
+        self.directory = directory
+        self.memory = memory
+        self._max_bytes = max_bytes
+        self._retention = retention_seconds
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._files: OrderedDict[str, tuple[LookupFile, float]] = OrderedDict()
+
+    @property
+    def names(self) -> list[str]:
+        """The files that are open, least recently used first."""
+        with self._lock:
+            return list(self._files)
+
+    @contextlib.contextmanager
+    def use(self, source: LookupSource) -> Iterator[LookupFile]:
+        """The file of ``source``, built if no process of this node has built it; it stays open inside the block."""
+        file = self._pinned(source)
+        try:
+            yield file
+        finally:
+            file.unpin()
+            self._evict()
+
+    def drop(self, name: str) -> None:
+        """Delete a file: its data file is gone, or its owner closes."""
+        with self._lock:
+            known = self._files.pop(name, None)
+        if known is None:
+            self.directory.drop(name)
+        else:
+            known[0].drop(EXPLICIT)
+
+    def release(self, name: str) -> None:
+        """Close a file and leave it to the node's other processes."""
+        with self._lock:
+            known = self._files.pop(name, None)
+        if known is not None:
+            known[0].close()
+
+    def close(self) -> None:
+        """Delete all files that this cache has open."""
+        for name in self.names:
+            self.drop(name)
+
+    def _pinned(self, source: LookupSource) -> LookupFile:
+        for attempt in range(_OPENINGS):
+            with self._lock:
+                known = self._files.get(source.name)
+                if known is not None and self.directory.touch(source.name) and known[0].pin():
+                    self._files[source.name] = (known[0], self._clock())
+                    self._files.move_to_end(source.name)
+                    return known[0]
+                if known is not None:
+                    self._files.pop(source.name)
+                    known[0].close()
+            file = self._open(source, last=attempt == _OPENINGS - 1)
+            if file is not None:
+                return file
+        raise AssertionError("the last attempt opens or raises")
+
+    def _open(self, source: LookupSource, last: bool) -> LookupFile | None:
+        """The file, built if need be, pinned and known to the cache; None when it has to be tried again."""
+        path = self.directory.obtain(source.name, source.build)
+        try:
+            reader = source.open(path, self.memory)
+        except (NotFound, CorruptFile) as problem:
+            # Dropped by another process in between, or damaged on disk: it is built anew.
+            if last:
+                raise
+            LOG.warning("lookup file %s is built again: %s", source.name, problem)
+            self.directory.drop(source.name)
+            return None
+        file = LookupFile(source.name, source.data_file, reader, self.directory)
+        with self._lock:
+            if source.name in self._files or not file.pin():
+                reader.close()
+                return None
+            self._files[source.name] = (file, self._clock())
+        self._evict(spare=source.name)
+        self.directory.trim(self._max_bytes, self._retention, spare=source.name)
+        return file
+
+    def _evict(self, spare: str | None = None) -> None:
+        with self._lock:
+            expired = self._clock() - self._retention
+            total = sum(file.size for file, _ in self._files.values())
+            leaving = []
+            for name, (file, used) in list(self._files.items()):
+                too_large = self._max_bytes is not None and total > self._max_bytes
+                if name == spare or not (used < expired or too_large):
+                    continue
+                leaving.append((file, AGE if used < expired else SIZE))
+                total -= file.size
+                del self._files[name]
+        for file, reason in leaving:
+            file.drop(reason)
+
+
+_process_caches: dict[tuple[object, ...], LookupFileCache] = {}
+_process_lock = threading.Lock()
+
+
+def process_cache(options: Options, parent: str | None = None) -> LookupFileCache:
+    """This process's cache for the ``lookup.*`` options given, in the node's directory inside ``parent``.
+
+    :raises InvalidOption: an option's value is not allowed
+    :raises StorageError: the directory cannot be made or is not private
+    """
+    settings = (
+        options.get_option(CACHE_MAX_MEMORY_SIZE),
+        options.get_option(CACHE_HIGH_PRIORITY_RATIO),
+        options.get_option(CACHE_MAX_DISK_SIZE),
+        options.get_option(CACHE_FILE_RETENTION),
+    )
+    key = (parent, *settings)
+    with _process_lock:
+        cache = _process_caches.get(key)
+        if cache is None:
+            memory = LookupMemory(settings[0], settings[1])
+            cache = LookupFileCache(LookupDirectory(parent), memory, settings[2], settings[3] / 1000)
+            _process_caches[key] = cache
+        return cache

@@ -1,0 +1,278 @@
+"""LookupLevels: where, from a level on downwards, is the newest older version of a key?
+
+Level 0 is searched newest file first, among the files whose range holds the key; each level below is one sorted run,
+in which a binary search names the one file that can hold it. The search stops at the nearest hit. A file is asked
+through its lookup file, which is built from it the first time (``lookup_file_cache``) and holds *all* its rows, under
+their physical positions: what is deleted is decided at the lookup, by the deletion vector that the file has then. A
+lookup file therefore never goes stale, and a hit on a deleted row is no hit: the search goes on below.
+
+Source: ``LookupLevels``, ``LookupUtils`` of Apache Paimon.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_spark.errors import InvalidInput
+from paimon_spark.files.key_values import KeyValues
+from paimon_spark.files.reader import read_data_file
+from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.file_index import FileIndex
+from paimon_spark.lookup.lookup_file_cache import LookupFileCache, LookupSource
+from paimon_spark.lookup.lookup_options import (
+    BLOOM_FILTER_ENABLED,
+    BLOOM_FILTER_FPP,
+    CACHE_PAGE_SIZE,
+    CACHE_SPILL_COMPRESSION,
+    HASH_LOAD_FACTOR,
+    LOCAL_FILE_TYPE,
+    SPILL_ZSTD_LEVEL,
+)
+from paimon_spark.lookup.stores import HashLookupStore, SortLookupStore, StoreReader, StoreWriter
+from paimon_spark.lookup.value_processor import ValueProcessor
+from paimon_spark.metadata.data_file import DataFile
+from paimon_spark.metadata.deletion_vector import DeletionVector
+from paimon_spark.metadata.schema import TableSchema
+from paimon_spark.rows import compact_row
+from paimon_spark.rows.byte_strings import Int32s, Int64s, Mask
+from paimon_spark.storage.storage import Storage
+from paimon_spark.types import arrow_type
+
+CurrentVectors = Callable[[str], DeletionVector | None]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One bucket of a table, as far as lookups need it: where its files are and how they were written.
+
+    ``name`` tells the bucket from all others on this machine, of all tables (such as its directory's path); ``path``
+    gives a data file's full path; ``data_schema`` the schema of an id.
+    """
+
+    name: str
+    storage: Storage
+    schema: TableSchema
+    path: Callable[[DataFile], str]
+    data_schema: Callable[[int], TableSchema]
+
+
+@dataclass(frozen=True)
+class LookupHits:
+    """The answers to a batch of n keys.
+
+    ``file`` (n numbers) names each hit's file by its place in ``files``, -1 where the key was not found.
+    ``positions`` (n numbers, or None when positions are not kept) are row positions in those files. ``rows`` (None
+    when no columns are kept) are the rows of the keys found, in the order of the keys.
+    """
+
+    files: tuple[DataFile, ...]
+    file: Int32s
+    positions: Int64s | None
+    rows: KeyValues | None
+
+    @property
+    def found(self) -> Mask:
+        """Which keys were found."""
+        mask: Mask = self.file >= 0
+        return mask
+
+
+class LookupLevels:
+    """The files of one bucket by level, searched through their lookup files."""
+
+    def __init__(
+        self, bucket: Bucket, files: Sequence[DataFile], processor: ValueProcessor, cache: LookupFileCache
+    ) -> None:
+        """Look into ``files``, all files of the bucket; ``processor`` says what is remembered of a row."""
+        self._bucket = bucket
+        self._processor = processor
+        self._cache = cache
+        self._types = [field.type for field in bucket.schema.key_fields]
+        self._index = FileIndex(self._types)
+        self._used: dict[str, str] = {}
+        self._files: dict[str, DataFile] = {}
+        self._levels: dict[int, list[DataFile]] = {}
+        self.update(files)
+
+    def update(self, files: Sequence[DataFile]) -> None:
+        """The bucket's files are these now. Lookup files of files that are gone are deleted; a file that only moved to
+        another level keeps its own."""
+        gone = set(self._files) - {file.name for file in files}
+        for name in gone:
+            self.drop_file(name)
+        self._files = {file.name: file for file in files}
+        levels: dict[int, list[DataFile]] = {}
+        for file in files:
+            levels.setdefault(file.level, []).append(file)
+        for level, members in levels.items():
+            if level == 0:
+                members.sort(key=lambda f: (f.max_sequence, f.min_sequence, f.name), reverse=True)
+            else:
+                levels[level] = self._index.sort(members)
+        self._levels = dict(sorted(levels.items()))
+
+    def lookup(self, key: Sequence[object], start_level: int, vectors: CurrentVectors | None = None) -> LookupHits:
+        """:meth:`lookup_many` for the values of one key."""
+        arrow = [arrow_type(type_) for type_ in self._types]
+        columns = [pa.array([value], type_) for value, type_ in zip(key, arrow, strict=True)]
+        return self.lookup_many(columns, start_level, vectors)
+
+    def lookup_many(
+        self, keys: Sequence[pa.Array], start_level: int, vectors: CurrentVectors | None = None
+    ) -> LookupHits:
+        """The newest version of each key at ``start_level`` or below.
+
+        ``keys`` are the columns of the trimmed primary key. ``vectors`` gives the deletion vector that the file of a
+        name has now; rows that it deletes are not found. Keys in ascending order are the fastest.
+
+        :raises InvalidInput: a file has a deletion vector, but positions are not kept
+        :raises NotFound: a data file is gone
+        :raises CorruptFile: a data file is damaged
+        :raises StorageError: the local disk is full or fails
+        """
+        search = _Search(compact_row.encode(keys, self._types))
+        for level, files in self._levels.items():
+            if level < start_level or not search.open.size:
+                continue
+            if level == 0:
+                for file in files:
+                    rows = search.open[self._index.inside(file, search.keys.take(pa.array(search.open)))]
+                    self._ask(file, rows, search, vectors)
+            else:
+                numbers = self._index.file_of(files, search.keys.take(pa.array(search.open)))
+                for number in np.unique(numbers[numbers < len(files)]).tolist():
+                    self._ask(files[number], search.open[numbers == number], search, vectors)
+            search.close_found()
+        return search.hits(self._processor)
+
+    def drop_file(self, name: str) -> None:
+        """The data file of that name is gone: delete its lookup file."""
+        known = self._used.pop(name, None)
+        if known is not None:
+            self._cache.drop(known)
+
+    def close(self, keep: bool = False) -> None:
+        """Delete the lookup files of this bucket; with ``keep``, close them and leave them to whoever comes next."""
+        for name in self._used.values():
+            if keep:
+                self._cache.release(name)
+            else:
+                self._cache.drop(name)
+        self._used.clear()
+
+    def _ask(self, file: DataFile, rows: Int64s, search: _Search, vectors: CurrentVectors | None) -> None:
+        """Ask one file for the keys numbered ``rows``, and note the hits that are not deleted."""
+        if not len(rows):
+            return
+        source = self._source(file)
+        self._used[file.name] = source.name
+        with self._cache.use(source) as lookup_file:
+            values = lookup_file.get_many(search.keys.take(pa.array(rows)))
+        found = values.is_valid().to_numpy(zero_copy_only=False)
+        if not found.any():
+            return
+        rows, values = rows[found], values.drop_null()
+        vector = None if vectors is None else vectors(file.name)
+        if vector is not None:
+            alive = ~self._deleted(values, vector)
+            rows, values = rows[alive], values.filter(pa.array(alive))
+        search.add(file, rows, values)
+
+    def _deleted(self, values: pa.BinaryArray, vector: DeletionVector) -> Mask:
+        positions = self._processor.decode(values).positions
+        if positions is None:
+            raise InvalidInput("a file with a deletion vector can only be looked up where positions are kept")
+        marked = vector.bitmap & BitMap(positions.astype(np.uint32))
+        return np.isin(positions, np.frombuffer(marked.to_array(), np.uint32))
+
+    def _source(self, file: DataFile) -> LookupSource:
+        bucket, processor = self._bucket, self._processor
+        kind = bucket.schema.options.get_option(LOCAL_FILE_TYPE)
+        content = (bucket.name, file.name, file.schema_id, kind, processor, self._index.order.name)
+        digest = hashlib.sha256(repr(content).encode()).hexdigest()[:24]
+        readable = re.sub(r"[^A-Za-z0-9._-]", "_", f"{bucket.name[-40:]}-{file.name[-80:]}")
+        name = f"{digest}-{readable}.{processor.name}.{kind}"
+        return LookupSource(name, bucket.path(file), lambda path: self._build(file, path), self._open)
+
+    def _open(self, path: str, memory: LookupMemory) -> StoreReader:
+        if self._bucket.schema.options.get_option(LOCAL_FILE_TYPE) == "hash":
+            return HashLookupStore.reader(path, cache=memory)
+        return SortLookupStore.reader(path, cache=memory, order=self._index.order)
+
+    def _build(self, file: DataFile, path: str) -> None:
+        """Make the lookup file of ``file`` at ``path``."""
+        bucket, processor = self._bucket, self._processor
+        key_fields = bucket.schema.key_fields
+        wanted = {field.name: field for field in (*key_fields, *(processor.fields or ()))}
+        writer = self._writer(path, file.row_count)
+        try:
+            position = 0
+            for rows in read_data_file(
+                bucket.storage,
+                bucket.path(file),
+                file,
+                data_schema=bucket.data_schema(file.schema_id),
+                fields=list(wanted.values()),
+                sequence=processor.fields is not None,
+                kind=processor.fields is not None,
+            ):
+                keys = compact_row.encode([rows.values.column(field.name) for field in key_fields], self._types)
+                positions = np.arange(position, position + len(rows))
+                writer.put_many(keys, processor.encode(rows, positions))
+                position += len(rows)
+        except BaseException:
+            writer.abort()
+            raise
+        writer.close()
+
+    def _writer(self, path: str, rows: int) -> StoreWriter:
+        options = self._bucket.schema.options
+        rate = options.get_option(BLOOM_FILTER_FPP) if options.get_option(BLOOM_FILTER_ENABLED) else None
+        compression = options.get_option(CACHE_SPILL_COMPRESSION)
+        page, level = options.get_option(CACHE_PAGE_SIZE), options.get_option(SPILL_ZSTD_LEVEL)
+        if options.get_option(LOCAL_FILE_TYPE) == "hash":
+            load = options.get_option(HASH_LOAD_FACTOR)
+            return HashLookupStore.writer(path, rows, rate, compression, page, load, zstd_level=level)
+        return SortLookupStore.writer(path, rows, rate, compression, page, self._index.order, zstd_level=level)
+
+
+class _Search:
+    """A batch of keys on its way down the levels: those still open, and the hits so far."""
+
+    def __init__(self, keys: pa.BinaryArray) -> None:
+        self.keys = keys
+        self.open: Int64s = np.arange(len(keys))
+        self._file: Int32s = np.full(len(keys), -1, np.int32)
+        self._files: list[DataFile] = []
+        self._rows: list[Int64s] = []
+        self._values: list[pa.BinaryArray] = []
+
+    def add(self, file: DataFile, rows: Int64s, values: pa.BinaryArray) -> None:
+        if len(rows):
+            self._file[rows] = len(self._files)
+            self._files.append(file)
+            self._rows.append(rows)
+            self._values.append(values)
+            if file.level == 0:
+                self.close_found()
+
+    def close_found(self) -> None:
+        self.open = self.open[self._file[self.open] < 0]
+
+    def hits(self, processor: ValueProcessor) -> LookupHits:
+        values = pa.concat_arrays(self._values) if self._values else pa.array([], pa.binary())
+        rows = np.concatenate([np.empty(0, np.int64), *self._rows])
+        remembered = processor.decode(values)
+        positions = None
+        if remembered.positions is not None:
+            positions = np.full(len(self.keys), -1, np.int64)
+            positions[rows] = remembered.positions
+        kept = None if remembered.rows is None else remembered.rows.take(np.argsort(rows))
+        return LookupHits(tuple(self._files), self._file, positions, kept)

@@ -1,0 +1,172 @@
+"""The node's directory: built once, published whole, private, and clean after a killed builder."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import stat
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.errors import StorageError
+from paimon_spark.lookup import LookupDirectory
+from paimon_spark.lookup.lookup_directory import local_directory
+from tests.lookup.stores import build, reader
+
+FORK = multiprocessing.get_context("fork")
+PAIRS = {b"%05d" % i: b"value %d" % i for i in range(5000)}
+
+
+def build_pairs(path: str) -> None:
+    build("hash", path, PAIRS, 0.05, "lz4")
+
+
+def ask_after_one_build(parent: Path, start: Event, log: Path) -> None:
+    def logged_build(path: str) -> None:
+        with log.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        build_pairs(path)
+
+    start.wait()
+    opened = reader("hash", LookupDirectory(str(parent)).obtain("one", logged_build))
+    os._exit(0 if opened.get_many(list(PAIRS)).to_pylist() == list(PAIRS.values()) else 1)
+
+
+def test_eight_processes_build_a_file_once(tmp_path: Path) -> None:
+    start, log = FORK.Event(), tmp_path / "log"
+    processes = [FORK.Process(target=ask_after_one_build, args=(tmp_path, start, log)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    start.set()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 8
+    assert len(log.read_text().splitlines()) == 1
+
+
+def build_until_killed(parent: Path, reached: Event) -> None:
+    def half_build(path: str) -> None:
+        build_pairs(path)
+        reached.set()
+        signal.pause()
+
+    LookupDirectory(str(parent)).obtain("one", half_build)
+
+
+def test_what_a_killed_builder_left_is_never_trusted(tmp_path: Path) -> None:
+    reached = FORK.Event()
+    builder = FORK.Process(target=build_until_killed, args=(tmp_path, reached))
+    builder.start()
+    reached.wait()
+    directory = LookupDirectory(str(tmp_path))
+    assert directory.files() == []
+    left = Path(directory.path, ".build-one", "data")
+    assert left.exists(), "a builder that is alive keeps its directory"
+    assert builder.pid is not None
+    os.kill(builder.pid, signal.SIGKILL)
+    builder.join()
+    left.write_bytes(b"garbage")
+    path = directory.obtain("one", build_pairs)
+    assert reader("hash", path).get_many(list(PAIRS)).to_pylist() == list(PAIRS.values())
+    assert not left.exists()
+
+
+def test_leftovers_go_when_a_process_starts(tmp_path: Path) -> None:
+    directory = LookupDirectory(str(tmp_path))
+    path = directory.obtain("one", build_pairs)
+    for name in (".build-one", ".build-never asked for again", ".drop-1"):
+        Path(directory.path, name).mkdir()
+        Path(directory.path, name, "data").write_bytes(b"x")
+    Path(directory.path, ".lock-00").touch()
+    with pytest.raises(ZeroDivisionError):
+        directory.obtain("never asked for again", lambda path: print(1 // 0))
+    LookupDirectory(str(tmp_path))
+    assert sorted(n for n in os.listdir(directory.path) if not n.startswith(".lock")) == ["one"]
+    assert os.path.exists(path)
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    directory = LookupDirectory(str(tmp_path))
+
+    def failing(path: str) -> None:
+        Path(path).write_bytes(b"half")
+        raise StorageError("the local disk is full")
+
+    with pytest.raises(StorageError, match="full"):
+        directory.obtain("one", failing)
+    assert [n for n in os.listdir(directory.path) if not n.startswith(".lock")] == []
+    assert directory.obtain("one", build_pairs)
+
+
+def test_the_directory_is_private(tmp_path: Path) -> None:
+    directory = LookupDirectory(str(tmp_path))
+    path = directory.obtain("one", build_pairs)
+    assert stat.S_IMODE(os.stat(directory.path).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
+    for name in os.listdir(os.path.dirname(path)):
+        assert stat.S_IMODE(os.stat(os.path.join(os.path.dirname(path), name)).st_mode) == 0o600
+
+
+def test_links_files_and_open_directories_are_refused(tmp_path: Path) -> None:
+    name = f"paimon-lookup-{os.getuid()}"
+    for number, make in enumerate(
+        (
+            lambda path: path.symlink_to(tmp_path, target_is_directory=True),
+            lambda path: path.write_bytes(b""),
+            lambda path: (path.mkdir(), path.chmod(0o755)),
+        )
+    ):
+        parent = tmp_path / str(number)
+        parent.mkdir()
+        make(parent / name)
+        with pytest.raises(StorageError, match="not a link"):
+            LookupDirectory(str(parent))
+    with pytest.raises(StorageError, match="cannot make"):
+        LookupDirectory(str(tmp_path / "absent"))
+
+
+def test_spark_says_where_local_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/elsewhere")
+    assert local_directory() == str(tmp_path)
+    assert LookupDirectory().path.startswith(str(tmp_path))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "absent"))
+    assert os.path.isdir(local_directory())
+
+
+def test_trim_drops_what_is_old_and_what_is_too_much(tmp_path: Path) -> None:
+    directory = LookupDirectory(str(tmp_path))
+    for number in range(4):
+        path = directory.obtain(f"file {number}", build_pairs)
+        os.utime(os.path.dirname(path), (1_000_000 + number, 1_000_000 + number))
+    size = directory.files()[0].size
+    directory.touch("file 1")
+    assert directory.trim(None, 3600) == ["file 0", "file 2", "file 3"]
+    for number in range(4):
+        directory.obtain(f"file {number}", build_pairs)
+    assert directory.trim(2 * size, 3600, spare="file 1") == ["file 0", "file 2"]
+    assert sum(file.size for file in directory.files()) <= 2 * size
+
+
+def fill_disk(kind: str, directory: Path, limit: int) -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    values = {key: key * 40 for key in PAIRS}
+    try:
+        build(kind, directory / "file", values)
+    except StorageError as problem:
+        os._exit(0 if "cannot write" in str(problem) and list(directory.iterdir()) == [] else 2)
+    os._exit(1)
+
+
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+def test_no_room_for_a_file_is_a_clear_error_and_leaves_nothing(kind: str, tmp_path: Path) -> None:
+    """The kernel refuses to let a file grow beyond a limit, at different moments of the build."""
+    for limit in (0, 100, 70_000, 500_000, 1_000_000, 1_050_000):
+        process = FORK.Process(target=fill_disk, args=(kind, tmp_path, limit))
+        process.start()
+        process.join()
+        assert process.exitcode == 0, (limit, process.exitcode)

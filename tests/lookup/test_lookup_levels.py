@@ -1,0 +1,363 @@
+"""LookupLevels over real data files, against a dict: nearest level first, current deletion vectors, lazy and
+bounded."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_spark.errors import InvalidInput, InvalidOption
+from paimon_spark.files.key_values import KeyValues
+from paimon_spark.files.writer import RollingWriter
+from paimon_spark.lookup import Bucket, LookupDirectory, LookupFileCache, LookupLevels, ValueProcessor, value_processor
+from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.lookup_file_cache import process_cache
+from paimon_spark.metadata.data_file import DataFile
+from paimon_spark.metadata.deletion_vector import DeletionVector
+from paimon_spark.metadata.schema import TableSchema
+from paimon_spark.options import Options
+from paimon_spark.storage.local import LocalStorage
+from paimon_spark.types import DataField, arrow_type, parse_type
+
+STORAGE = LocalStorage()
+FIELDS = (
+    DataField(0, "k", parse_type("BIGINT NOT NULL")),
+    DataField(1, "n", parse_type("STRING NOT NULL")),
+    DataField(2, "v", parse_type("DOUBLE")),
+    DataField(3, "s", parse_type("STRING")),
+)
+Row = tuple[int, str, float | None, str | None]
+
+
+def schema_of(kind: str = "sort", **options: str) -> TableSchema:
+    named = {name.replace("__", "-").replace("_", "."): value for name, value in options.items()}
+    return TableSchema(0, FIELDS, 3, (), ("k", "n"), Options({"lookup.local-file-type": kind, **named}))
+
+
+class Levels:
+    """A bucket in a directory, and what its files hold."""
+
+    def __init__(self, root: Path, schema: TableSchema) -> None:
+        self.root = root
+        self.schema = schema
+        self.files: list[DataFile] = []
+        self.rows: dict[str, list[Row]] = {}
+        self.sequences: dict[str, int] = {}
+        self._sequence = 0
+
+    def add(self, level: int, rows: list[Row], **options: str) -> DataFile:
+        """One file of rows (any order), all newer than those added before."""
+        rows = sorted(rows, key=lambda row: (row[0], row[1]))
+        columns = list(zip(*rows, strict=True))
+        values = pa.table(
+            [pa.array(column, arrow_type(field.type)) for column, field in zip(columns, FIELDS, strict=True)],
+            names=["k", "n", "v", "s"],
+        )
+        sequence = np.arange(self._sequence, self._sequence + len(rows))
+        writer = RollingWriter(STORAGE, str(self.root / "bucket-0"), self.schema, self.schema.options, level, 0)
+        writer.write(KeyValues(values, sequence))
+        (file,) = writer.close()
+        self.files.append(file)
+        self.rows[file.name] = rows
+        self.sequences[file.name] = self._sequence
+        self._sequence += len(rows)
+        return file
+
+    def bucket(self) -> Bucket:
+        directory = f"{self.root}/bucket-0"
+        return Bucket(directory, STORAGE, self.schema, lambda file: f"{directory}/{file.name}", lambda _: self.schema)
+
+    def open(self, processor: ValueProcessor, cache: LookupFileCache) -> LookupLevels:
+        return LookupLevels(self.bucket(), self.files, processor, cache)
+
+    def expected(self, key: tuple[int, str], start: int, deleted: dict[str, set[int]]) -> tuple[str, int, Row] | None:
+        """File name, position and row of the newest version at ``start`` or below that is not deleted."""
+        newest_first = sorted(self.files, key=lambda f: (f.level, -f.max_sequence))
+        for file in newest_first:
+            if file.level >= start:
+                for position, row in enumerate(self.rows[file.name]):
+                    if row[:2] == key and position not in deleted.get(file.name, ()):
+                        return file.name, position, row
+        return None
+
+
+def cache_in(path: Path, max_bytes: int | None = None, memory: int = 1 << 24) -> LookupFileCache:
+    path.mkdir(exist_ok=True)
+    return LookupFileCache(LookupDirectory(str(path)), LookupMemory(memory), max_bytes)
+
+
+def columns_of(keys: Sequence[tuple[int, str]]) -> list[pa.Array]:
+    return [pa.array([k for k, _ in keys], pa.int64()), pa.array([n for _, n in keys], pa.string())]
+
+
+def random_levels(root: Path, schema: TableSchema, seed: int) -> Levels:
+    """Levels 0 to 3: overlapping files on level 0, disjoint ones below."""
+    rng = random.Random(seed)
+    levels = Levels(root, schema)
+    domain = [(k, n) for k in range(-30, 60) for n in ("", "a", "a\x00", "long name " * 3)]
+    for level in (3, 2, 1):
+        chosen = sorted(rng.sample(domain, 150))
+        for start in range(0, 150, 50):
+            levels.add(level, [(*key, rng.random(), rng.choice([None, "x", ""])) for key in chosen[start : start + 50]])
+    for _ in range(3):
+        levels.add(0, [(*key, None, "newest") for key in rng.sample(domain, 40)])
+    return levels
+
+
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+@pytest.mark.parametrize("processor", [(True, True), (True, False), (False, True), (False, False)])
+def test_lookups_agree_with_a_dict(kind: str, processor: tuple[bool, bool], tmp_path: Path) -> None:
+    fields, position = processor
+    schema = schema_of(kind)
+    levels = random_levels(tmp_path, schema, 5)
+    found_by = ValueProcessor(schema.fields if fields else None, position)
+    opened = levels.open(found_by, cache_in(tmp_path / "cache"))
+    keys = [(k, n) for k in range(-32, 62) for n in ("", "a", "a\x00", "long name " * 3, "b")]
+    for start in (0, 1, 2, 3, 4):
+        hits = opened.lookup_many(columns_of(keys), start)
+        expected = [levels.expected(key, start, {}) for key in keys]
+        assert hits.found.tolist() == [answer is not None for answer in expected]
+        names = [hits.files[number].name if number >= 0 else None for number in hits.file.tolist()]
+        assert names == [answer and answer[0] for answer in expected]
+        present = [answer for answer in expected if answer is not None]
+        if position:
+            assert hits.positions is not None
+            assert hits.positions[hits.found].tolist() == [answer[1] for answer in present]
+            assert set(hits.positions[~hits.found].tolist()) <= {-1}
+        if fields:
+            assert hits.rows is not None
+            assert [tuple(row.values()) for row in hits.rows.values.to_pylist()] == [answer[2] for answer in present]
+            sequences = [levels.sequences[name] + at for name, at, _ in present]
+            assert hits.rows.sequence is not None
+            assert hits.rows.sequence.tolist() == sequences
+        for i in range(0, len(keys), 40):
+            assert opened.lookup(keys[i], start).found.tolist() == [expected[i] is not None]
+
+
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+def test_the_deletion_vector_of_now_decides(kind: str, tmp_path: Path) -> None:
+    """Marks that are made while a lookup file is cached count at once, and uncover the version below."""
+    schema = schema_of(kind)
+    levels = Levels(tmp_path, schema)
+    below = levels.add(3, [(1, "a", 1.0, "old"), (2, "a", 2.0, "old")])
+    above = levels.add(2, [(1, "a", 1.5, "new"), (3, "a", 3.0, "new")])
+    opened = levels.open(ValueProcessor(schema.fields, True), cache_in(tmp_path / "cache"))
+    vectors: dict[str, DeletionVector] = {}
+    keys = columns_of([(1, "a"), (2, "a"), (3, "a")])
+
+    def files() -> list[str | None]:
+        hits = opened.lookup_many(keys, 1, vectors.get)
+        return [hits.files[number].name if number >= 0 else None for number in hits.file.tolist()]
+
+    assert files() == [above.name, below.name, above.name]
+    vectors[above.name] = DeletionVector.of([0])
+    assert files() == [below.name, below.name, above.name]
+    vectors[below.name] = DeletionVector.of([0, 1])
+    vectors[above.name] = DeletionVector.of([0, 1])
+    assert files() == [None, None, None]
+    # The same keys, inserted again: the new file is found, whatever its predecessor's vector said.
+    again = levels.add(1, [(1, "a", 9.0, "again")])
+    opened.update(levels.files)
+    assert files() == [again.name, None, None]
+    with pytest.raises(InvalidInput, match="positions"):
+        levels.open(ValueProcessor(schema.fields, False), cache_in(tmp_path / "cache")).lookup_many(
+            keys, 1, vectors.get
+        )
+
+
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+def test_random_vectors_agree_with_a_dict(kind: str, tmp_path: Path) -> None:
+    schema = schema_of(kind)
+    levels = random_levels(tmp_path, schema, 11)
+    opened = levels.open(ValueProcessor(None, True), cache_in(tmp_path / "cache"))
+    keys = [(k, n) for k in range(-32, 62) for n in ("", "a", "a\x00")]
+    rng = random.Random(1)
+    deleted: dict[str, set[int]] = {}
+    for _ in range(5):
+        for file in levels.files:
+            deleted.setdefault(file.name, set()).update(rng.sample(range(file.row_count), file.row_count // 6))
+        hits = opened.lookup_many(columns_of(keys), 1, lambda name: DeletionVector.of(deleted[name]))
+        expected = [levels.expected(key, 1, deleted) for key in keys]
+        names = [hits.files[number].name if number >= 0 else None for number in hits.file.tolist()]
+        assert names == [answer and answer[0] for answer in expected]
+        assert hits.positions is not None
+        assert hits.positions[hits.found].tolist() == [answer[1] for answer in expected if answer]
+
+
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+def test_a_bound_of_one_byte_changes_no_answer_and_leaves_no_file(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = schema_of(kind)
+    levels = random_levels(tmp_path, schema, 3)
+    cache = cache_in(tmp_path / "cache", max_bytes=1)
+    opened = levels.open(ValueProcessor(schema.fields, True), cache)
+    keys = [(k, n) for k in range(-32, 62) for n in ("", "a")]
+    with caplog.at_level(logging.INFO, "paimon_spark.lookup"):
+        for _ in range(2):
+            hits = opened.lookup_many(columns_of(keys), 0)
+            expected = [levels.expected(key, 0, {}) for key in keys]
+            assert hits.found.tolist() == [answer is not None for answer in expected]
+            assert cache.names == []
+            assert cache.directory.files() == []
+    assert all("(size)" in record.message for record in caplog.records)
+    assert len(caplog.records) == 2 * len(levels.files)
+
+
+def test_eviction_while_threads_look_up(tmp_path: Path) -> None:
+    schema = schema_of("hash")
+    levels = random_levels(tmp_path, schema, 8)
+    cache = cache_in(tmp_path / "cache", max_bytes=20_000, memory=10_000)
+    opened = levels.open(ValueProcessor(None, True), cache)
+    keys = [(k, n) for k in range(-32, 62) for n in ("", "a")]
+    expected = [levels.expected(key, 0, {}) for key in keys]
+    wrong: list[object] = []
+
+    def ask() -> None:
+        for _ in range(6):
+            hits = opened.lookup_many(columns_of(keys), 0)
+            names = [hits.files[number].name if number >= 0 else None for number in hits.file.tolist()]
+            if names != [answer and answer[0] for answer in expected]:
+                wrong.append(names)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert sum(file.size for file in cache.directory.files()) <= 20_000
+
+
+def test_files_unused_for_too_long_are_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    (tmp_path / "cache").mkdir()
+    directory = LookupDirectory(str(tmp_path / "cache"))
+    cache = LookupFileCache(directory, LookupMemory(1 << 20), None, 60.0, clock=lambda: now[0])
+    schema = schema_of()
+    levels = Levels(tmp_path, schema)
+    levels.add(2, [(1, "a", 1.0, None)])
+    levels.add(3, [(2, "a", 1.0, None)])
+    opened = levels.open(ValueProcessor(None, True), cache)
+    opened.lookup((1, "a"), 1)
+    first = cache.names
+    now[0] = 59.0
+    opened.lookup((2, "a"), 3)
+    assert len(cache.names) == 2
+    now[0] = 61.0
+    with caplog.at_level(logging.INFO, "paimon_spark.lookup"):
+        opened.lookup((2, "a"), 3)
+    assert len(cache.names) == 1
+    assert [file.name for file in directory.files()] == cache.names
+    assert first[0] in caplog.text
+    assert "(age)" in caplog.text
+    assert opened.lookup((1, "a"), 1).found.tolist() == [True]
+
+
+def test_files_leave_with_their_data_file_and_their_owner(tmp_path: Path) -> None:
+    schema = schema_of()
+    levels = Levels(tmp_path, schema)
+    for level in (1, 2, 3):
+        levels.add(level, [(level, "a", 1.0, None)])
+    cache = cache_in(tmp_path / "cache")
+    opened = levels.open(ValueProcessor(None, True), cache)
+    keys = columns_of([(1, "a"), (2, "a"), (3, "a")])
+    opened.lookup_many(keys, 1)
+    assert len(cache.directory.files()) == 3
+    moved = [levels.files[1].at_level(5), levels.files[2]]
+    opened.update(moved)
+    assert len(cache.directory.files()) == 2
+    hits = opened.lookup_many(keys, 1)
+    assert hits.found.tolist() == [False, True, True]
+    assert sorted(file.level for file in hits.files) == [3, 5]
+    other = Levels(tmp_path / "other", schema)
+    other.add(1, [(7, "z", 0.0, None)])
+    beside = other.open(ValueProcessor(None, True), cache)
+    beside.lookup((7, "z"), 1)
+    opened.close(keep=True)
+    assert len(cache.names) == 1
+    assert len(cache.directory.files()) == 3
+    opened.lookup_many(keys, 1)
+    opened.close()
+    assert len(cache.directory.files()) == 1
+    beside.close()
+    assert cache.directory.files() == []
+
+
+def test_a_damaged_published_file_is_built_again(tmp_path: Path) -> None:
+    for kind in ("hash", "sort"):
+        schema = schema_of(kind)
+        levels = Levels(tmp_path / kind, schema)
+        levels.add(2, [(k, "a", 1.0, None) for k in range(500)])
+        opened = levels.open(ValueProcessor(None, True), cache_in(tmp_path / "cache"))
+        assert opened.lookup((3, "a"), 1).found.all()
+        opened.close(keep=True)
+        (file,) = cache_in(tmp_path / "cache").directory.files()
+        path = Path(cache_in(tmp_path / "cache").directory.path, file.name, "data.context")
+        path.write_bytes(path.read_bytes()[:-1])
+        opened = levels.open(ValueProcessor(None, True), cache_in(tmp_path / "cache"))
+        assert opened.lookup((3, "a"), 1).found.all()
+        opened.close()
+
+
+def test_a_file_that_another_process_dropped_is_built_again(tmp_path: Path) -> None:
+    schema = schema_of()
+    levels = Levels(tmp_path, schema)
+    levels.add(2, [(1, "a", 1.0, None)])
+    cache = cache_in(tmp_path / "cache")
+    opened = levels.open(ValueProcessor(None, True), cache)
+    opened.lookup((1, "a"), 1)
+    LookupDirectory(str(tmp_path / "cache")).drop(cache.names[0])
+    assert opened.lookup((1, "a"), 1).found.all()
+    assert len(cache.directory.files()) == 1
+
+
+def test_a_missing_data_file_leaves_no_lookup_file(tmp_path: Path) -> None:
+    from paimon_spark.errors import NotFound
+
+    schema = schema_of()
+    levels = Levels(tmp_path, schema)
+    file = levels.add(2, [(1, "a", 1.0, None)])
+    os.unlink(tmp_path / "bucket-0" / file.name)
+    cache = cache_in(tmp_path / "cache")
+    with pytest.raises(NotFound, match="data file"):
+        levels.open(ValueProcessor(None, True), cache).lookup((1, "a"), 1)
+    assert cache.directory.files() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"merge__engine": "first-row"}, "empty"),
+        ({"deletion__vectors_enabled": "true"}, "position"),
+        ({"deletion__vectors_enabled": "true", "changelog__producer": "lookup"}, "position-and-value"),
+        ({"deletion__vectors_enabled": "true", "sequence_field": "v"}, "position-and-value"),
+        ({"deletion__vectors_enabled": "true", "merge__engine": "partial-update"}, "position-and-value"),
+        ({"merge__engine": "partial-update"}, "value"),
+        ({}, "value"),
+    ],
+)
+def test_what_a_table_needs_to_remember(options: dict[str, str], name: str) -> None:
+    assert value_processor(schema_of(**options)).name == name
+
+
+def test_options_have_paimons_names(tmp_path: Path) -> None:
+    cache = process_cache(Options({"lookup.cache-max-memory-size": "1 mb"}), str(tmp_path))
+    assert cache is process_cache(Options({"lookup.cache-max-memory-size": "1024 kb"}), str(tmp_path))
+    assert cache is not process_cache(Options({"lookup.cache-max-disk-size": "1 gb"}), str(tmp_path))
+    assert cache.memory.priority.budget.limit == 256 * 1024
+    for key, value in (
+        ("lookup.cache.high-priority-pool-ratio", "1.5"),
+        ("lookup.cache-max-memory-size", "much"),
+        ("lookup.cache-file-retention", "soon"),
+    ):
+        with pytest.raises(InvalidOption, match=key):
+            process_cache(Options({key: value}), str(tmp_path))
