@@ -10,14 +10,13 @@ The rules ask in turn. Examples with five runs as the trigger, levels after the 
 * File number: 1@0 2@1 3@2 50@3 900@4 10000@5. The second run is too large for the first, but six runs are one more than
   wanted. So the first two are merged, the third joins because it is not larger than both, and level 2 it is.
 
-No unit goes to level 0: where only level 0 would be free, runs are added until one of a higher level is among them,
-and the result takes its place.
+A run that is too large to join ends a unit only at level 2 or higher, once there will be a unit anyway: the rule of
+Paimon 2.1. So a unit takes all of level 0 and 1, or at least a run of level 2 stays behind, and no unit goes to level 0.
+Earlier versions end a unit at any level, 2.0 joins level 1 to a forced one, and both then add runs until one of a
+higher level than 0 is among them.
 
 A table that looks older versions up must empty its level 0, because only a compaction marks what the rows of level 0
 replace. When no rule wants anything, level 0 is taken up by force, each time (radical) or every so many times (gentle).
-
-A run that is too large to join ends a unit only at level 2 or higher, once there will be a unit anyway: the rule of
-Paimon 2.1. Earlier versions end it at any level; 2.0 joins level 1 to a forced unit. All make valid tables.
 
 Source: ``UniversalCompaction``, ``EarlyFullCompaction``, ``ForceUpLevel0Compaction``, ``OffPeakHours`` and
 ``CompactStrategy`` of Apache Paimon.
@@ -228,13 +227,10 @@ def _grown(runs: Sequence[LevelRun], count: int, ratio_percent: int, certain: bo
 
 
 def _unit(levels: Levels, count: int, reason: Reason) -> CompactionUnit:
-    """The first ``count`` runs, into the level below the run that stays behind; more runs where that is level 0."""
-    runs = levels.runs
-    output_level = max(0, runs[count].level - 1) if count < len(runs) else levels.max_level
-    while output_level == 0 and count < len(runs):
-        output_level = runs[count].level
-        count += 1
-    return _all_runs(levels, reason) if count == len(runs) else _first_runs(levels, count, output_level, reason)
+    """The first ``count`` runs, into the level right below the run that stays behind, which is of level 2 or higher."""
+    if count == len(levels.runs):
+        return _all_runs(levels, reason)
+    return _first_runs(levels, count, levels.runs[count].level - 1, reason)
 
 
 def _all_runs(levels: Levels, reason: Reason) -> CompactionUnit:
