@@ -70,8 +70,7 @@ def _copy(entry: ManifestEntry, bucket: int, low: bytes, high: bytes) -> Manifes
     return replace(
         entry,
         bucket=bucket,
-        file=replace(
-            file,
+        file=file._replace(
             name=f"data-00000000-0000-0000-0000-{next(_made):012d}-0.parquet",
             min_key=low,
             max_key=high,

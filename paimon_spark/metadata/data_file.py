@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 APPEND, COMPACT = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(NamedTuple):
     """Column statistics of a file. ``lower`` and ``upper`` are serialized BinaryRows (4-byte big-endian arity,
     then the row) with a null where a bound is unknown; ``null_counts`` has None where unknown."""
 
@@ -17,13 +16,13 @@ class Statistics:
     null_counts: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """One immutable data file, fields as in manifest.md: key bounds are exact, sequence bounds inclusive.
+class DataFile(NamedTuple):
+    """One immutable data file, as a manifest describes it; a tuple, since a plan makes tens of thousands of them.
 
-    ``min_key`` and ``max_key`` are serialized BinaryRows of the trimmed primary key. ``row_count`` counts all
-    rows, ``delete_row_count`` those of kind -U or -D (None where the writer did not say). ``value_stats_cols``
-    names the columns of ``value_stats`` when they are not all columns of the file's schema.
+    ``min_key`` and ``max_key`` are serialized BinaryRows of the trimmed primary key. They and the sequence bounds are
+    inclusive; after a compaction by Java 0.9 that dropped deletes, the keys may reach further than the rows do.
+    ``row_count`` counts all rows, ``delete_row_count`` those of kind -U or -D (None where the writer did not say).
+    ``value_stats_cols`` names the columns of ``value_stats`` when they are not all columns of the file's schema.
     ``creation_millis`` is local wall-clock time as if it were UTC. ``source`` is APPEND (0), COMPACT (1) or None.
     """
 
@@ -50,4 +49,4 @@ class DataFile:
 
     def at_level(self, level: int) -> DataFile:
         """The same file, listed at another level."""
-        return replace(self, level=level)
+        return self._replace(level=level)

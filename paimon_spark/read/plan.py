@@ -66,17 +66,22 @@ class Planner:
     # ------------------------------------------------------------------ pruning
 
     def _live_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        partitions = PartitionPruning(self.schema, self.predicate)
-        buckets = BucketPruning(self.schema, self.predicate)
-        skip_level_0 = self._deletion_vectors_on and not self.schema.options.get_option(DV_MERGE_ON_READ)
-        entries = live_files(
-            self.metadata,
-            snapshot,
-            keep_manifest=partitions.keeps_manifest,
-            keep_entry=lambda partition, bucket, total: partitions.keeps(partition) and buckets.keeps(bucket, total),
-        )
+        if self.predicate is None:
+            entries = live_files(self.metadata, snapshot)
+        else:
+            partitions = PartitionPruning(self.schema, self.predicate)
+            buckets = BucketPruning(self.schema, self.predicate)
+            entries = live_files(
+                self.metadata,
+                snapshot,
+                keep_manifest=partitions.keeps_manifest,
+                keep_entry=lambda partition, bucket, total: (
+                    partitions.keeps(partition) and buckets.keeps(bucket, total)
+                ),
+            )
+        lowest = 1 if self._deletion_vectors_on and not self.schema.options.get_option(DV_MERGE_ON_READ) else 0
         # Buckets below zero hold rows that no compaction has yet assigned to a real bucket.
-        return [e for e in entries if e.bucket >= 0 and not (skip_level_0 and e.file.level == 0)]
+        return [e for e in entries if e.bucket >= 0 and e.file.level >= lowest]
 
     @property
     def _deletion_vectors_on(self) -> bool:

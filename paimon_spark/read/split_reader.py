@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 
 from paimon_spark.files.key_values import KeyValues
 from paimon_spark.files.reader import read_data_file
 from paimon_spark.merge.engine import MergeEngine, merge_engine
+from paimon_spark.merge.run_order import are_apart, oldest_first
 from paimon_spark.merge.sections import file_key_ranges, sorted_runs
 from paimon_spark.merge.sorted_merge import merge_runs
 from paimon_spark.metadata.data_file import DataFile
@@ -66,9 +66,8 @@ class SplitReader:
     def _merged(self, files: _SplitFiles, section: Sequence[DataFile]) -> Iterator[KeyValues]:
         key_fields = self.schema.key_fields
         mins, maxs = file_key_ranges(section, [f.type for f in key_fields])
-        runs = [[section[i] for i in run] for run in sorted_runs(mins, maxs)]
-        runs.sort(key=lambda run: min(f.min_sequence for f in run))
-        by_age = not self._engine.user_sequence and _are_apart(runs)
+        runs = oldest_first([section[i] for i in run] for run in sorted_runs(mins, maxs))
+        by_age = not self._engine.user_sequence and are_apart(runs)
         wanted = self._fields_for_merge
         inputs = [files.run(run, wanted, sequence=not by_age) for run in runs]
         return merge_runs(inputs, key_fields, self._engine)
@@ -153,13 +152,3 @@ class _SplitFiles:
         if ref is None:
             return None
         return read_deletion_vector(self.reader.metadata.storage, ref, file.row_count)
-
-
-def _are_apart(runs: Sequence[Sequence[DataFile]]) -> bool:
-    """Whether every sequence number of a run is greater than all of the runs before it.
-
-    Requires: the runs are sorted by their smallest sequence number.
-    """
-    last = [max(f.max_sequence for f in run) for run in runs]
-    first = [min(f.min_sequence for f in run) for run in runs]
-    return bool(np.all(np.less(np.maximum.accumulate(last)[:-1], first[1:])))

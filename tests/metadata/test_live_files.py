@@ -47,7 +47,7 @@ def test_deletions_cancel_additions_wherever_they_stand(tmp_path: Path) -> None:
 def test_a_file_may_come_back_under_another_identifier(tmp_path: Path, change: dict[str, object]) -> None:
     metadata, schema = new_table(tmp_path)
     old = added()
-    new = replace(old, file=replace(old.file, **change))
+    new = replace(old, file=old.file._replace(**change))
     assert live_entries(metadata.manifests, manifests(metadata, schema, [old], [old.deleted(), new])) == [new]
 
 
@@ -55,7 +55,7 @@ def test_statistics_are_not_part_of_the_identifier(tmp_path: Path) -> None:
     """Writers may drop the statistics of deletions."""
     metadata, schema = new_table(tmp_path)
     old = added()
-    bare = replace(old, file=replace(old.file, value_stats=data_file(5, 6).value_stats, value_stats_cols=()))
+    bare = replace(old, file=old.file._replace(value_stats=data_file(5, 6).value_stats, value_stats_cols=()))
     assert live_entries(metadata.manifests, manifests(metadata, schema, [old], [bare.deleted()])) == []
 
 

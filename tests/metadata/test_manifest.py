@@ -242,7 +242,7 @@ def test_fields_are_found_by_name() -> None:
     rows[0]["_FILE"]["_NEW"] = {"a": 1.5, "b": None}
     (entry,) = read_manifest(rewritten([], schema, rows), "m")
     gone = {"value_stats_cols": None, "external_path": None, "first_row_id": None, "write_cols": None}
-    for field in DataFile.__dataclass_fields__:
+    for field in DataFile._fields:
         assert getattr(entry.file, field) == gone.get(field, getattr(FULL, field)), field
 
 
