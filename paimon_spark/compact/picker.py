@@ -11,9 +11,8 @@ The rules ask in turn. Examples with five runs as the trigger, levels after the 
   wanted. So the first two are merged, the third joins because it is not larger than both, and level 2 it is.
 
 A run that is too large to join ends a unit only at level 2 or higher, once there will be a unit anyway: the rule of
-Paimon 2.1. So a unit takes all of level 0 and 1, or at least a run of level 2 stays behind, and no unit goes to level 0.
-Earlier versions end a unit at any level, 2.0 joins level 1 to a forced one, and both then add runs until one of a
-higher level than 0 is among them.
+Paimon 2.1. So every unit takes all of levels 0 and 1, and none goes to level 0. Earlier versions end a unit at any
+level, 2.0 joins level 1 to a forced one, and both then add runs until one of a higher level than 0 is among them.
 
 A table that looks older versions up must empty its level 0, because only a compaction marks what the rows of level 0
 replace. When no rule wants anything, level 0 is taken up by force, each time (radical) or every so many times (gentle).

@@ -24,6 +24,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -45,10 +46,15 @@ _FILE = re.compile(
 )
 
 
-def made_up_file(name: str, level: int, size: int = 1, low: int = 0, high: int = 9, sequence: int = 0) -> DataFile:
-    """A data file that nobody wrote, with keys from ``low`` to ``high``."""
+def made_up_file(
+    name: str, level: int, size: int = 1, low: int = 0, high: int = 9, sequence: int = 0, **fields: Any
+) -> DataFile:
+    """A data file that nobody wrote, with keys from ``low`` to ``high``, and other ``fields`` as told."""
     least, greatest = serialize([pa.array([low, high], pa.int64())], list(KEY_TYPES))
-    return DataFile(name, size, 10, least, greatest, _NONE, _NONE, sequence, sequence, 0, level)
+    bounds = {"min_key": least, "max_key": greatest, "min_sequence": sequence, "max_sequence": sequence}
+    statistics = {"key_stats": _NONE, "value_stats": _NONE}
+    known = {"name": name, "level": level, "size": size, "row_count": 10, "schema_id": 0}
+    return DataFile(**{**known, **bounds, **statistics, **fields})
 
 
 @dataclass(frozen=True)
