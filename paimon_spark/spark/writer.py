@@ -3,7 +3,8 @@
 Spark copies the writer to every task, and to a fresh process for ``commit`` and for ``abort``; what one of them
 learns the others do not know. Who deletes which files of a write that fails:
 
-- A task that fails deletes its own. A task that is killed cannot; its files are orphans that no snapshot names.
+- A task whose write fails deletes its own. What other attempts leave is found by the driver, in ``commit`` if a task
+  was tried again and in ``abort``; see :mod:`paimon_spark.spark.leftovers`.
 - When a task failed for good, ``abort`` gets None in its place, and deletes the files of the tasks that finished.
 - When ``commit`` failed, Spark calls ``abort`` too, with every message. By then the commit has deleted the files, or
   has kept them since it may have been published. So an abort without a None deletes nothing.
@@ -21,9 +22,10 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.errors import InvalidInput, InvalidOption, PaimonError
-from paimon_spark.options import PARTITION, PRIMARY_KEY, parse_names
+from paimon_spark.options import DATA_FILE_PREFIX, PARTITION, PRIMARY_KEY, parse_names
 from paimon_spark.spark.batches import incoming
 from paimon_spark.spark.failures import readable
+from paimon_spark.spark.leftovers import delete_leftovers, unique_prefix
 from paimon_spark.spark.options import overwrites_dynamically, table_path, write_options
 from paimon_spark.spark.types import written_schema
 from paimon_spark.table import PaimonTable
@@ -32,9 +34,10 @@ from paimon_spark.write.table_write import CommitMessage, TableWrite
 
 @dataclass(frozen=True)
 class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
-    """What a task reports to the driver."""
+    """What an attempt of a task reports to the driver."""
 
     message: CommitMessage
+    attempt: int
 
 
 class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
@@ -47,11 +50,12 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """Write one task's rows; their order is their age, and a later task's rows are younger."""
         with readable():
-            task = self._write.task(TaskContext.get().partitionId())
+            context = TaskContext.get()
+            task = self._write.task(context.partitionId())
             try:
                 for batch in iterator:
                     task.write(incoming(batch, self._rows))
-                return WrittenFiles(task.finish())
+                return WrittenFiles(task.finish(), context.attemptNumber())
             except BaseException:
                 # A file that cannot be deleted becomes an orphan; its error would hide the one that matters.
                 with suppress(PaimonError):
@@ -60,15 +64,21 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def commit(self, messages: Sequence[WrittenFiles | None]) -> None:
         """Publish the files of all tasks as one snapshot."""
+        written = [files for files in messages if files is not None]
+        reported = [files.message for files in written]
         with readable():
-            self._write.commit([written.message for written in messages if written is not None])
+            self._write.commit(reported)
+            if any(files.attempt > 0 for files in written):
+                delete_leftovers(self._write, reported, everywhere=False)
 
     def abort(self, messages: Sequence[WrittenFiles | None]) -> None:
-        """Delete the files of the tasks that finished, if one did not; see the module's text."""
+        """Delete the files of all attempts, if a task did not finish; see the module's text."""
         if None not in messages:
             return
+        reported = [files.message for files in messages if files is not None]
         with readable():
-            self._write.abort([written.message for written in messages if written is not None])
+            self._write.abort(reported)
+            delete_leftovers(self._write, reported, everywhere=True)
 
 
 def open_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> PaimonWriter:
@@ -77,16 +87,13 @@ def open_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> Pai
     :raises PaimonError: the rows or the options do not fit the table, or do not define a new one
     """
     path, rows = table_path(options), written_schema(schema)
-    table = _existing(path, options) if PaimonTable.exists(path) else _created(path, rows, options)
+    table = PaimonTable.open(path) if PaimonTable.exists(path) else _created(path, rows, options)
+    of_this_write = write_options(options, table.schema.names)
+    of_this_write[DATA_FILE_PREFIX.key] = unique_prefix(table.options.merged(of_this_write))
+    table = PaimonTable.open(path, of_this_write)
     write = table.new_write(overwrite, dynamic=overwrites_dynamically(options) if overwrite else None)
     write.check(rows)
     return PaimonWriter(write, rows)
-
-
-def _existing(path: str, options: Mapping[str, str]) -> PaimonTable:
-    """The table, with the options of this write over its own."""
-    table = PaimonTable.open(path)
-    return PaimonTable.open(path, write_options(options, table.schema.names))
 
 
 def _created(path: str, rows: pa.Schema, options: Mapping[str, str]) -> PaimonTable:
@@ -103,5 +110,5 @@ def _created(path: str, rows: pa.Schema, options: Mapping[str, str]) -> PaimonTa
     except InvalidInput:
         if PaimonTable.exists(path):
             # Another writer has created it since we looked.
-            return _existing(path, options)
+            return PaimonTable.open(path)
         raise

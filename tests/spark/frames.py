@@ -12,6 +12,8 @@ from chispa import assert_df_equality
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from paimon_spark import PaimonTable
+
 KEYED = {"primary-key": "id", "bucket": "2"}
 PARTITIONED = {"primary-key": "day,id", "partition": "day", "bucket": "1"}
 
@@ -61,3 +63,8 @@ def assert_readable(message: str, expected: str) -> None:
 def data_files(path: str) -> set[str]:
     """The names of all data files below ``path``, whether a snapshot names them or not."""
     return {file.name for file in Path(path).rglob("data-*")}
+
+
+def named_files(path: str) -> set[str]:
+    """The names of the data files of the newest snapshot."""
+    return {name.rsplit("/", 1)[1] for name in PaimonTable.open(path).files()["file_path"].to_pylist()}
