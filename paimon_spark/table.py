@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from paimon_spark.check.shape import bucket_levels
 from paimon_spark.check.table_check import check_table
 from paimon_spark.errors import InvalidInput, InvalidOption, NotFound
 from paimon_spark.metadata.live_files import live_files
+from paimon_spark.metadata.orphans import find_orphans
+from paimon_spark.metadata.partition_specification import check_partition
 from paimon_spark.metadata.schema import TableSchema, new_table_schema
 from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.metadata.table_metadata import TableMetadata
@@ -24,7 +27,7 @@ from paimon_spark.read.files_table import files_table
 from paimon_spark.read.scan import Scan
 from paimon_spark.storage.locate import locate
 from paimon_spark.types import arrow_schema, fields_from_arrow
-from paimon_spark.write.overwrite import Overwrite, check_partition
+from paimon_spark.write.overwrite import Overwrite
 from paimon_spark.write.table_write import TableWrite
 
 
@@ -236,6 +239,25 @@ class PaimonTable:
         if dynamic and partition:
             raise InvalidInput("a dynamic overwrite finds its partitions in the data; leave 'partition' out")
         return TableWrite.begin(self._metadata, schema, Overwrite(dynamic, dict(partition or {})))
+
+    # ------------------------------------------------------------------ clean up
+
+    def remove_orphan_files(self, older_than: timedelta = timedelta(days=1), dry_run: bool = False) -> list[str]:
+        """Delete files that nothing refers to, left by writers that were killed; their paths, sorted.
+
+        Only files last changed more than ``older_than`` ago count: a write that is still under way has files that no
+        snapshot names yet, so this must be longer than any write takes. ``dry_run`` deletes nothing. See
+        :mod:`paimon_spark.metadata.orphans` for what is looked at.
+
+        :raises InvalidInput: ``older_than`` is negative
+        :raises PaimonError: something that may refer to files cannot be read; nothing was deleted
+        """
+        if older_than < timedelta(0):
+            raise InvalidInput(f"older_than = {older_than}: a negative age would make files of the future orphans")
+        orphans = find_orphans(self._metadata, _now_millis() - older_than // timedelta(milliseconds=1))
+        for orphan in [] if dry_run else orphans:
+            self._metadata.storage.delete(orphan.path)
+        return [orphan.path for orphan in orphans]
 
     @staticmethod
     def _write(data: pa.Table | pa.RecordBatch, write: TableWrite) -> Snapshot | None:

@@ -9,6 +9,7 @@ every name that starts with ``snapshot-`` or ``schema-`` as a number.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import errno
 import io
@@ -93,6 +94,11 @@ class LocalStorage:
                     if len(files) > MAX_LISTING:
                         raise StorageError(f"{directory} holds more than {MAX_LISTING} files; it is not listed")
         return files
+
+    def directories(self, directory: str) -> builtins.list[str]:
+        with _typed_errors("list", directory), contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+            return [e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
+        return []
 
     def exists(self, path: str) -> bool:
         try:

@@ -6,6 +6,7 @@ else, so of any number of racing writers exactly one wins an id. A store without
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -70,6 +71,11 @@ class Storage(Protocol):
 
     def list(self, directory: str) -> list[FileInfo]:
         """The files directly in ``directory``, in no particular order; none when it does not exist."""
+        ...
+
+    def directories(self, directory: str) -> builtins.list[str]:
+        """The names of the directories directly in ``directory``, in no particular order; none when it does not
+        exist. Directories that begin with a dot are left out."""
         ...
 
     def exists(self, path: str) -> bool:

@@ -210,3 +210,11 @@ def test_racing_processes_have_one_winner_for_each_id(tmp_path: Path) -> None:
 
 def test_storages_are_picklable() -> None:
     assert pickle.loads(pickle.dumps(STORAGE)) == STORAGE
+
+
+def test_directories_names_directories_only(tmp_path: Path) -> None:
+    assert STORAGE.directories(str(tmp_path / "missing")) == []
+    for name in ("p=1/bucket-0/file", "p=2/file", "file", ".hidden/file"):
+        STORAGE.write(str(tmp_path / name), b"")
+    (tmp_path / "link").symlink_to(tmp_path / "p=1")
+    assert sorted(STORAGE.directories(str(tmp_path))) == ["p=1", "p=2"]
