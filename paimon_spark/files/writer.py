@@ -161,8 +161,8 @@ class RollingWriter:
 
     def _open(self, rows: KeyValues) -> _OpenFile:
         name = self._name.format(len(self._created))
+        self._created.append(name)  # before it is: a creation that fails may have left the file
         stream = self._storage.create(f"{self._directory}/{name}")
-        self._created.append(name)
         keys = self._schema.key_fields
         plain = {SEQUENCE_NUMBER, *(f.name for f in keys), *(KEY_PREFIX + f.name for f in keys)}
         first = rows.values.slice(0, 1)
@@ -213,14 +213,14 @@ class RollingWriter:
                 max_sequence=file.max_sequence,
                 schema_id=self._schema.id,
                 level=self._level,
-                creation_millis=_local_millis(),
+                creation_millis=local_millis(),
                 delete_row_count=file.delete_row_count,
                 source=self._source,
             )
         )
 
 
-def _local_millis() -> int:
+def local_millis() -> int:
     """The local wall clock in milliseconds, as if it were UTC: what Java stores as creation time."""
     now = time.time()
     return calendar.timegm(time.localtime(now)) * 1000 + int(now * 1000) % 1000
