@@ -128,16 +128,20 @@ class TableWrite:
         known = (self.base_snapshot, self.base_sequence - 1)
         try:
             if self.overwrite is not None:
-                return self.overwrite.commit(committer, self.schema, entries, identifier, known)
-            if not entries and not self.schema.options.get_option(COMMIT_FORCE_SNAPSHOT):
+                snapshot = self.overwrite.commit(committer, self.schema, entries, identifier, known)
+            elif not entries and not self.schema.options.get_option(COMMIT_FORCE_SNAPSHOT):
                 return None
-            return committer.append(entries, identifier, known)
+            else:
+                snapshot = committer.append(entries, identifier, known)
         except CommitStateUnknown:
             self._outcome_unknown = True
             raise
         except Exception:
             self._delete(entries)
             raise
+        if snapshot is not None and snapshot.id <= self.base_snapshot:
+            self._delete(entries)  # an earlier run of this commit had published its own files before these were written
+        return snapshot
 
     def abort(self, messages: Iterable[CommitMessage | None]) -> None:
         """Delete the files of a write that is given up. May be called more than once, and after a failed commit.
