@@ -12,6 +12,7 @@ import pyarrow as pa
 from paimon_spark.check.breach import Breach
 from paimon_spark.check.shape import bucket_levels
 from paimon_spark.check.table_check import check_table
+from paimon_spark.compact.compaction import compact_table
 from paimon_spark.errors import InvalidInput, InvalidOption, NotFound
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.orphans import find_orphans
@@ -239,6 +240,27 @@ class PaimonTable:
         if dynamic and partition:
             raise InvalidInput("a dynamic overwrite finds its partitions in the data; leave 'partition' out")
         return TableWrite.begin(self._metadata, schema, Overwrite(dynamic, dict(partition or {})))
+
+    # ------------------------------------------------------------------ compact
+
+    def compact(self, full: bool = False, partitions: Sequence[Mapping[str, Any]] | None = None) -> Snapshot | None:
+        """Merge files where the table's options want it, and empty level 0 of a table with deletion vectors.
+
+        ``full`` leaves each bucket one sorted run without deleted rows. ``partitions`` restricts the work to the
+        partitions that one of these specifications, such as ``{"day": "2024-01-31"}``, covers. A table that is
+        ``write-only`` can be compacted, too. Writers may go on meanwhile.
+
+        :returns: the new snapshot, or None when there was nothing to do
+        :raises InvalidInput: a specification that does not fit the table
+        :raises UnsupportedFeature: the table uses a feature that this package does not write
+        :raises CommitConflict: other compactions were faster, again and again; nothing is visible
+        :raises CommitStateUnknown: the storage never said whether the commit took place
+        """
+        schema = self.table_schema
+        refuse_unsupported(schema, for_write=True)
+        if is_time_travel(schema.options):
+            raise InvalidOption("a compaction cannot travel in time; leave the scan.* options out")
+        return compact_table(self._metadata, schema, full=full, partitions=partitions)
 
     # ------------------------------------------------------------------ clean up
 

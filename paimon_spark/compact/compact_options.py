@@ -56,6 +56,7 @@ SMALL_FILE_RATIO = Option("compaction.small-file-ratio", 0.7, _ratio)
 FORCE_UP_LEVEL_0 = Option("compaction.force-up-level-0", False, parse_bool)
 FORCE_REWRITE_ALL_FILES = Option("compaction.force-rewrite-all-files", False, parse_bool)
 FORCE_LOOKUP = Option("force-lookup", False, parse_bool)
+BITMAP_64 = Option("deletion-vectors.bitmap64", False, parse_bool)
 LOOKUP_COMPACT = Option("lookup-compact", "radical", _depth)
 LOOKUP_COMPACT_MAX_INTERVAL = Option("lookup-compact.max-interval", NO_INT, _whole(1))
 

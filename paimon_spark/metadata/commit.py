@@ -223,7 +223,7 @@ class Committer:
 
     def _index_manifest(self, request: CommitRequest, latest: Snapshot | None, files: CommitFiles) -> str | None:
         changes = request.changes_of_indexes(latest)
-        if not changes:
+        if not changes and not request.vectors_from:
             return None if latest is None else latest.index_manifest
         previous = self._metadata.indexes.of_snapshot(latest)
         current = deletion_vector_files(previous.entries)
@@ -233,6 +233,8 @@ class Committer:
                     f"the deletion vectors of bucket {bucket[1]} have changed since this commit read them: another "
                     "compaction was faster; try again"
                 )
+        if not changes:
+            return None if latest is None else latest.index_manifest
         return files.index_manifest(combine(previous, changes))
 
     def _records(self, latest: Snapshot | None) -> int:

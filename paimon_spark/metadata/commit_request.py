@@ -25,8 +25,9 @@ class CommitRequest:
     going to follow (None for the first), called again for every attempt.
 
     ``identifier`` makes the commit repeatable: it increases strictly from one commit of a user to the next. Batch
-    jobs use BATCH_IDENTIFIER and a fresh user. ``vectors_from`` names, for buckets whose deletion vectors change, the
-    index file that the new vectors were made from (None: there was none); the commit conflicts when that has changed.
+    jobs use BATCH_IDENTIFIER and a fresh user. ``vectors_from`` names, for buckets that were rewritten with regard to
+    their deletion vectors, the index file that had these (None: there was none); the commit conflicts when that has
+    changed.
     ``known_maximum`` is a snapshot's id and the greatest sequence number in the table at it, if the caller knows.
     """
 

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.files.key_values import KeyValues
 from paimon_spark.files.reader import read_data_file
 from paimon_spark.merge.engine import MergeEngine, merge_engine
@@ -96,7 +97,7 @@ class SplitReader:
     def _finished(self, rows: KeyValues) -> Iterator[pa.RecordBatch]:
         """Adds only, filtered exactly, projected."""
         values = rows.values
-        keep = None if rows.kind is None else pa.array((rows.kind & 1) == 0)
+        keep = None if rows.kind is None else to_arrow((rows.kind & 1) == 0)
         if keep is not None:
             values = values.filter(keep)
         if self.predicate is not None:

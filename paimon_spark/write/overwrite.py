@@ -15,17 +15,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from paimon_spark.errors import InvalidInput
 from paimon_spark.merge.sections import file_key_ranges, sections
 from paimon_spark.metadata.commit import Committer
 from paimon_spark.metadata.manifest import ManifestEntry
+from paimon_spark.metadata.partition_specification import covers
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.options import OVERWRITE_UPGRADE
 from paimon_spark.rows.binary_row import decode
-from paimon_spark.types import arrow_type
 
 
 @dataclass(frozen=True)
@@ -63,26 +62,7 @@ class Overwrite:
 
     def covers(self, schema: TableSchema, partition: bytes) -> bool:
         """Whether the partition (a serialized BinaryRow) is replaced by a static overwrite."""
-        fields = schema.partition_fields
-        columns = dict(zip((f.name for f in fields), decode([partition], [f.type for f in fields]), strict=True))
-        return all(columns[name][0] == _literal(schema, name, value) for name, value in self.partition.items())
-
-
-def check_partition(schema: TableSchema, partition: Mapping[str, Any]) -> None:
-    """Refuse a specification that names other columns than partition columns, or values that do not fit them."""
-    for name, value in partition.items():
-        if name not in schema.partition_keys:
-            known = ", ".join(schema.partition_keys) or "none"
-            raise InvalidInput(f"{name!r} is not a partition column (there is {known})")
-        _literal(schema, name, value)
-
-
-def _literal(schema: TableSchema, name: str, value: Any) -> pa.Scalar:
-    type_ = schema.field(name).type
-    try:
-        return pa.scalar(value, arrow_type(type_))
-    except (pa.ArrowException, TypeError, ValueError) as problem:
-        raise InvalidInput(f"partition column {name!r}: {value!r} does not fit {type_} ({problem})") from None
+        return covers(schema, self.partition, partition)
 
 
 def upgraded(schema: TableSchema, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
