@@ -131,9 +131,10 @@ def pick(levels: Levels, options: Options, state: PickerState, lookup: bool) -> 
 
 
 def pick_full(levels: Levels, options: Options, has_vector: Callable[[str], bool]) -> CompactionUnit | None:
-    """The unit that leaves one run, in the highest level, without deleted rows; None where that is so already.
+    """The unit that leaves one run, in the highest level; None where that is so already and no row is marked deleted.
 
-    ``has_vector`` tells, by a file's name, whether some of its rows are marked deleted.
+    ``has_vector`` tells, by a file's name, whether some of its rows are marked deleted. Where there are several runs, a
+    large file that overlaps no other keeps its vector; once there is one run, its marked files are rewritten.
 
     :raises InvalidOption: an option of compaction has a value that is not allowed
     """

@@ -220,4 +220,4 @@ class _Rules:
         return not in_place or (self.merges_older and self.output_level < self.max_level)
 
     def _must_look_up(self, file: DataFile) -> bool:
-        return self.lookup and self.deletion_vectors and file.level == 0 and self.output_level < self.max_level
+        return self.deletion_vectors and file.level == 0 and self.output_level < self.max_level

@@ -46,7 +46,8 @@ def empty(options: Options) -> Levels:
 def executed(plan: CompactionPlan, number: int) -> tuple[list[DataFile], list[DataFile]]:
     """The files that leave and the files that come when the plan is followed; each rewrite makes one file, from the
     least to the greatest key of what it merges."""
-    before, after = [], []
+    before: list[DataFile] = []
+    after: list[DataFile] = []
     for step in plan.steps:
         before += step.files
         if isinstance(step, Rewrite):

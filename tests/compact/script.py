@@ -11,7 +11,7 @@
 
 A line of ``define`` is one run, newest first: its level, then its files as name, size and, if they matter, least and
 greatest key (0 and 9 unless told), rows of kind delete (? where unknown) and whether a deletion vector covers rows.
-A bucket stays defined for the questions that follow it. Questions: ``levels``, ``pick`` (the unit), ``full`` (that of
+A bucket stays defined for the questions that follow it. Questions: ``pick`` (the unit), ``full`` (that of
 a full compaction), ``plan`` and ``plan-full`` (the unit and its steps). Arguments with a value for the picker's state
 are ``hour``, ``tries`` and ``since-full`` (a duration); all others are table options. Lines after # are comments.
 
@@ -92,8 +92,6 @@ def answer(bucket: Bucket, question: str) -> str:
     state = PickerState(now, last_full, int(given.pop("tries", "0")))
     options = Options(given)
     levels = Levels.of(bucket.files, options, KEY_TYPES)
-    if verb == "levels":
-        return text_of_levels(levels)
     assert verb in ("pick", "full", "plan", "plan-full"), f"not a question: {verb}"
     full = verb.endswith("full")
     lookup = needs_lookup(options)
@@ -102,12 +100,6 @@ def answer(bucket: Bucket, question: str) -> str:
         return "nothing"
     plan = plan_task(unit, levels, options, lookup) if verb.startswith("plan") else None
     return "\n".join([text_of_unit(unit), *([] if plan is None else lines_of_plan(plan))])
-
-
-def text_of_levels(levels: Levels) -> str:
-    """One line a run, and the highest level there may be."""
-    runs = [f"L{run.level} {' '.join(f.name for f in run.files)} ({run.size})" for run in levels.runs]
-    return "\n".join([*runs, f"max L{levels.max_level}"])
 
 
 def text_of_unit(unit: CompactionUnit) -> str:
