@@ -1,8 +1,9 @@
 """Answers lookups from a hash file: all keys of a batch probe side by side. Format: ``hash_layout``.
 
 A batch is split by key length, filtered by the Bloom filter, and probed in rounds: in each round every open key looks
-into its next slot; it is done when the slot is empty or holds the key. Most keys are done after two rounds. The few
-with a long way look into twice as many slots in every further round, so the number of rounds stays near ten.
+into its next slots; it is done at a slot that is empty or holds the key. The first look is at one slot, which settles
+more than half of the keys that exist; every further one is at four times as many, so that four or five rounds settle
+all of them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ from paimon_spark.rows.byte_strings import (
 from paimon_spark.rows.murmur import hash_bytes_many
 
 _PAGE_LENGTH = struct.Struct(">i")
+_WIDER = 4
 _FARTHEST = 256
+_FEW = 8
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ class HashReader:
             hit = rows[hit]
             found[hit] = True
             sizes[hit], starts[hit] = self._space.sizes(where)
+        if not found.any():
+            return pa.nulls(len(found), pa.binary())
         if bool(((sizes < 0) | (starts + sizes > self.context.length)).any()):
             raise CorruptFile(self.path, "a value lies outside the file")
         return self._space.strings(starts, sizes, found)
@@ -123,26 +128,19 @@ class HashReader:
             rows = np.flatnonzero(self._bloom().test(hashes))
         at = home_slots(hashes if len(rows) == len(keys) else hashes[rows], slots)
         hits, offsets = [], []
-        reach = 1
-        for _ in range(slots):
-            if not len(rows):
-                break
-            looked = at[:, None] + np.arange(reach)
-            looked[looked >= slots] %= slots
-            probed = self._space.rows((index + looked * width).ravel(), width)
-            offset = _offsets(probed, length)
-            wanted = keys if len(rows) == len(keys) else keys[rows]
-            same = _equal_rows(probed, wanted if reach == 1 else wanted.repeat(reach, axis=0), length) & (offset != 0)
-            ended = (same | (offset == 0)).reshape(-1, reach)
-            first = np.arange(len(rows)) * reach + (ended.argmax(axis=1) if reach > 1 else 0)
-            hit = same[first]
+        reach = 1 if len(rows) * _FEW > len(keys) else _WIDER**2
+        while len(rows):
+            reach = min(reach, slots)
+            probes = _Probes.read(self._space, index, slots, width, at, reach)
+            ended, same = probes.compare(keys if len(rows) == len(keys) else keys[rows], length)
+            hit = np.flatnonzero(same)
             hits.append(rows[hit])
-            offsets.append(offset[first[hit]])
-            rest = np.flatnonzero(~ended.any(axis=1))
-            rows, at = rows[rest], (at[rest] + reach) % slots
-            reach = min(2 * reach, _FARTHEST, slots) if len(rest) * reach * 4 < len(keys) else reach
+            offsets.append(_offsets(probes.slots[hit, ended[hit]], length))
+            rest = np.flatnonzero(ended < 0)
+            rows, at = rows[rest], (probes.first[rest] + reach) % slots
+            reach = min(reach * _WIDER, _FARTHEST)
         where = np.concatenate([np.empty(0, np.int64), *offsets])
-        if bool(((where < 0) | (where >= context.length - context.data_offsets[length])).any()):
+        if bool(((where < 1) | (where >= context.length - context.data_offsets[length])).any()):
             raise CorruptFile(self.path, "a slot points outside the file")
         return np.concatenate([np.empty(0, np.int64), *hits]), where + context.data_offsets[length]
 
@@ -192,28 +190,58 @@ class HashReader:
             raise CorruptFile(self.path, f"page {page} at byte {begin}: {problem}") from problem
 
 
-def _offsets(probed: Bytes, length: int) -> Int64s:
-    """The offsets behind the keys of probed slots. They are padded with zeros, so every byte may be added up."""
-    offsets = np.zeros(len(probed), np.int64)
-    for group in range(probed.shape[1] - length):
-        offsets |= (probed[:, length + group] & np.uint8(0x7F)).astype(np.int64) << (7 * group)
-    return offsets
+@dataclass(frozen=True)
+class _Probes:
+    """Consecutive slots for each of some keys: ``slots`` (keys × reach × width), the number of the ``first`` of them,
+    and how many of them lie before the key's own place (``before``, above 0 only near the end of the table)."""
 
+    slots: Bytes
+    first: Int64s
+    before: Int64s
 
-def _equal_rows(probed: Bytes, keys: Bytes, length: int) -> Mask:
-    """Which keys equal the first ``length`` bytes of their probed slot: compared in words of 8, 4, 2 or 1 bytes, the
-    last word overlapping the one before where the length is no multiple."""
-    count = len(keys)
-    same = np.ones(count, np.bool_)
-    if not length or not count:
+    @staticmethod
+    def read(space: AddressSpace, index: int, slots: int, width: int, at: Int64s, reach: int) -> _Probes:
+        """``reach`` slots from ``at`` on; at the end of the table, its last ``reach`` slots."""
+        first = at if reach == 1 else np.minimum(at, slots - reach)
+        rows = space.rows(index + first * width, width * reach)
+        return _Probes(rows.reshape(len(at), reach, width), first, at - first)
+
+    def compare(self, keys: Bytes, length: int) -> tuple[Int64s, Mask]:
+        """For each key, which of its slots ends the search, -1 for none, and whether that slot holds the key.
+
+        The first byte of a slot's offset is zero only if the offset is.
+        """
+        empty = self.slots[:, :, length] == 0
+        same = self._equal(keys, length) & ~empty
+        ends = same | empty
+        if self.before.any():
+            ends &= np.arange(ends.shape[1]) >= self.before[:, None]
+        ended = ends.argmax(axis=1) if ends.shape[1] > 1 else np.zeros(len(ends), np.int64)
+        everyone = np.arange(len(ends))
+        found = ends[everyone, ended]
+        return np.where(found, ended, -1), found & same[everyone, ended]
+
+    def _equal(self, keys: Bytes, length: int) -> Mask:
+        """Which slots hold their key: compared in words of 8, 4, 2 or 1 bytes, the last word overlapping the one before
+        where the length is no multiple."""
+        same = np.ones(self.slots.shape[:2], np.bool_)
+        if not length or not len(keys):
+            return same
+        keys = np.ascontiguousarray(keys)
+        word = next(size for size in (8, 4, 2, 1) if size <= length)
+        for at in (*range(0, length - word, word), length - word):
+            slots = np.ndarray(same.shape, f"<u{word}", self.slots, at, self.slots.strides[:2])
+            wanted = np.ndarray((len(keys), 1), f"<u{word}", keys, at, (keys.strides[0], 0))
+            same &= slots == wanted
         return same
-    keys = np.ascontiguousarray(keys)
-    word = next(size for size in (8, 4, 2, 1) if size <= length)
-    for at in (*range(0, length - word, word), length - word):
-        left = np.ndarray((count,), f"<u{word}", probed, at, (probed.strides[0],))
-        right = np.ndarray((count,), f"<u{word}", keys, at, (keys.strides[0],))
-        same &= left == right
-    return same
+
+
+def _offsets(slots: Bytes, length: int) -> Int64s:
+    """The offsets behind the keys of slots. They are padded with zeros, so every byte may be added up."""
+    offsets = np.zeros(len(slots), np.int64)
+    for group in range(slots.shape[1] - length):
+        offsets |= (slots[:, length + group] & np.uint8(0x7F)).astype(np.int64) << (7 * group)
+    return offsets
 
 
 def _context_beside(path: str) -> HashContext:

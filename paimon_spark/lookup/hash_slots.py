@@ -38,7 +38,7 @@ def home_slots(hashes: Int32s, slots: int) -> Int64s:
     return homes
 
 
-def place_keys(keys: Bytes, hashes: Int32s, slots: int) -> Int32s:
+def place_keys(keys: Bytes, hashes: Int32s, slots: int) -> Int64s:
     """The row of ``keys`` that each slot holds; ``len(keys)`` where the slot is empty.
 
     Requires: at least as many slots as keys, fewer than 2³¹.
@@ -46,28 +46,40 @@ def place_keys(keys: Bytes, hashes: Int32s, slots: int) -> Int32s:
     :raises InvalidInput: two keys are equal
     """
     empty = len(keys)
-    holders = np.full(slots, empty, np.int32)
-    at = home_slots(hashes, slots).astype(np.int32)
-    active = np.arange(empty, dtype=np.int32)
-    while len(active):
-        asked = at[active]
-        held = holders[asked]
-        earlier = active < held
-        takers, taken, put_out = active[earlier], asked[earlier], held[earlier]
-        # Of several values assigned to one place the last stays: backwards, that is the earliest key.
-        holders[taken[::-1]] = takers[::-1]
-        kept = holders[taken] == takers
-        put_out = put_out[kept]
-        refused = np.concatenate((active[~earlier], takers[~kept]))
-        _refuse_duplicates(keys, hashes, refused, holders[at[refused]])
-        active = np.concatenate((refused, put_out[put_out < empty]))
-        active.sort(kind="stable")
-        at[active] += 1
-        at[active[at[active] == slots]] = 0
-    return holders
+    numbers, asked = np.arange(empty), home_slots(hashes, slots)
+    holders = np.full(slots, empty, np.int64)
+    # Of several values assigned to one place the last stays: backwards, that is the earliest key.
+    holders[asked[::-1]] = numbers[::-1]
+    active = np.flatnonzero(holders[asked] != numbers)
+    asked = asked[active]
+    while True:
+        _refuse_duplicates(keys, hashes, active, holders[asked])
+        if not len(active):
+            return holders
+        active, asked = _propose(holders, active, asked + 1, empty)
 
 
-def _refuse_duplicates(keys: Bytes, hashes: Int32s, refused: Int32s, holders: Int32s) -> None:
+def _propose(holders: Int64s, active: Int64s, asked: Int64s, empty: int) -> tuple[Int64s, Int64s]:
+    """One round: keys ``active`` (ascending) ask for slots ``asked``; who is left over, and the slot that refused or
+    lost it. ``holders`` is updated."""
+    asked[asked == len(holders)] = 0
+    held = holders[asked]
+    earlier = active < held
+    winning = np.flatnonzero(earlier)
+    takers, taken, put_out = active[winning], asked[winning], held[winning]
+    holders[taken[::-1]] = takers[::-1]
+    kept = holders[taken] == takers
+    earlier[winning[~kept]] = False
+    refused = np.flatnonzero(~earlier)
+    put_out, lost = put_out[kept], taken[kept]
+    moved = put_out < empty
+    left = np.concatenate((active[refused], put_out[moved]))
+    slots = np.concatenate((asked[refused], lost[moved]))
+    order = np.argsort(left, kind="stable")
+    return left[order], slots[order]
+
+
+def _refuse_duplicates(keys: Bytes, hashes: Int32s, refused: Int64s, holders: Int64s) -> None:
     alike = hashes[refused] == hashes[holders]
     if alike.any():
         same = (keys[refused[alike]] == keys[holders[alike]]).all(axis=1)

@@ -14,6 +14,8 @@ from types import TracebackType
 
 from paimon_spark.errors import CorruptFile, NotFound, StorageError
 
+_WRITE = 2**20
+_MOST_PARTS = 512
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -86,7 +88,10 @@ class LocalFile:
 
 
 class NewFile:
-    """A file being made: bytes are appended; whoever makes it deletes it after an error."""
+    """A file being made: bytes are appended; whoever makes it deletes it after an error.
+
+    What is appended is kept, not copied, until a megabyte is worth a write; it must not change meanwhile.
+    """
 
     def __init__(self, path: str) -> None:
         """Create the file.
@@ -95,9 +100,11 @@ class NewFile:
         """
         self.path = path
         self.size = 0
+        self._waiting: list[bytes | memoryview] = []
+        self._waiting_bytes = 0
+        self._closed = False
         try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
-            self._stream = os.fdopen(os.open(path, flags, 0o600), "w+b", buffering=2**18)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o600)
         except OSError as problem:
             raise StorageError(f"cannot make lookup file {path}: {problem}") from problem
 
@@ -106,35 +113,54 @@ class NewFile:
 
         :raises StorageError: the disk is full or fails
         """
-        try:
-            self._stream.write(data)
-        except OSError as problem:
-            raise self._failed(problem) from problem
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
         self.size += len(data)
+        if self._waiting_bytes >= _WRITE or len(self._waiting) == _MOST_PARTS:
+            self._write_out()
 
     def read(self, offset: int, length: int) -> bytes:
         """Bytes written before; appending goes on behind them."""
+        self._write_out()
         try:
-            self._stream.flush()
-            return os.pread(self._stream.fileno(), length, offset)
+            return os.pread(self._descriptor, length, offset)
         except OSError as problem:
             raise self._failed(problem) from problem
 
     def close(self) -> None:
-        """Write out what is buffered and close.
+        """Write out what is waiting and close.
 
         :raises StorageError: the disk is full or fails
         """
+        self._write_out()
         try:
-            self._stream.close()
+            self._release()
         except OSError as problem:
             raise self._failed(problem) from problem
 
+    def _write_out(self) -> None:
+        parts = [memoryview(part) for part in self._waiting if len(part)]
+        self._waiting, self._waiting_bytes = [], 0
+        try:
+            while parts:
+                written = os.writev(self._descriptor, parts)
+                while parts and written >= len(parts[0]):
+                    written -= len(parts.pop(0))
+                if written:
+                    parts[0] = parts[0][written:]
+        except OSError as problem:
+            raise self._failed(problem) from problem
+
+    def _release(self) -> None:
+        if not self._closed:
+            self._closed = True
+            os.close(self._descriptor)
+
     def discard(self) -> None:
         """Close and delete the file, whatever state it is in."""
-        # Python closes the descriptor even when flushing what is buffered fails.
+        self._waiting = []
         with contextlib.suppress(OSError):
-            self._stream.close()
+            self._release()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
 

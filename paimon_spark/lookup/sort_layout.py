@@ -125,15 +125,18 @@ class Footer:
         return footer
 
 
-def seal_block(content: bytes | memoryview, packer: Codec | None) -> tuple[bytes | memoryview, bytes]:
-    """The payload of a block and its trailer."""
-    payload, identity = content, NONE
+def seal_block(entries: memoryview, tail: bytes, packer: Codec | None) -> tuple[list[bytes | memoryview], int]:
+    """A block as it is stored, in parts, and the size of its payload; ``entries`` and ``tail`` are its content."""
+    length = len(entries) + len(tail)
     if packer is not None:
-        packed = varint(len(content)) + packer.compress(content)
-        if len(packed) < len(content) - len(content) // 8:
-            payload, identity = packed, packer.identity
-    checksum = zlib.crc32(bytes((identity,)), zlib.crc32(payload))
-    return payload, TRAILER.pack(identity, checksum)
+        packed = varint(length) + packer.compress(b"".join((entries, tail)))
+        if len(packed) < length - length // 8:
+            return [packed, _trailer(packer.identity, zlib.crc32(packed))], len(packed)
+    return [entries, tail, _trailer(NONE, zlib.crc32(tail, zlib.crc32(entries)))], length
+
+
+def _trailer(identity: int, checksum: int) -> bytes:
+    return TRAILER.pack(identity, zlib.crc32(bytes((identity,)), checksum))
 
 
 def open_block(path: str, offset: int, stored: bytes, longest: int | None) -> bytes | pa.Buffer:
@@ -179,12 +182,11 @@ class Entries:
         return self.content.nbytes + int(self.keys.nbytes) + self.value_starts.nbytes + self.value_lengths.nbytes
 
 
-def encode_content(records: memoryview, starts: Int64s, entry_size: int | None) -> bytes:
-    """A block's content from its entries: their bytes, where each starts, and their size if all have one."""
+def block_tail(starts: Int64s, entry_size: int | None) -> bytes:
+    """What follows a block's entries: where each starts, or their size if all have one."""
     if entry_size is not None:
-        return b"".join((records, _NUMBER.pack(entry_size), bytes((ALIGNED,))))
-    count = _NUMBER.pack(len(starts))
-    return b"".join((records, starts.astype("<i4").tobytes(), count, bytes((UNALIGNED,))))
+        return _NUMBER.pack(entry_size) + bytes((ALIGNED,))
+    return b"".join((starts.astype("<i4").tobytes(), _NUMBER.pack(len(starts)), bytes((UNALIGNED,))))
 
 
 def decode_content(path: str, offset: int, data: bytes | pa.Buffer) -> Entries:

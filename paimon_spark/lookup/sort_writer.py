@@ -18,15 +18,18 @@ from paimon_spark.lookup.sort_layout import (
     TAIL_SIZE,
     Footer,
     SortContext,
-    encode_content,
+    block_tail,
     index_values,
     seal_block,
 )
 from paimon_spark.rows.byte_strings import (
+    Bytes,
     ByteStrings,
     Int32s,
     Int64s,
     as_binary,
+    matrix_rows,
+    matrix_strings,
     offsets_and_bytes,
     varints,
 )
@@ -119,7 +122,7 @@ class SortWriter:
         self._check_order(keys)
         if self._bloom is not None:
             self._hashes.append(hash_bytes_many(keys))
-        entries = pc.binary_join_element_wise(_lengths(keys), keys, _lengths(values), values, b"")
+        entries = _join(keys, values)
         if len(self._rest_keys):
             keys = pa.concat_arrays([self._rest_keys, keys])
             entries = pa.concat_arrays([self._rest_entries, entries])
@@ -166,16 +169,16 @@ class SortWriter:
 
     def _write_block(self, entries: memoryview, starts: Int64s, entry_size: int | None, last: pa.Scalar) -> None:
         self._index_offsets.append(self._file.size)
-        self._index_sizes.append(self._append(encode_content(entries, starts, entry_size)))
+        self._index_sizes.append(self._append(entries, block_tail(starts, entry_size)))
         self._index_keys.append(last.as_py())
 
-    def _append(self, content: bytes) -> int:
+    def _append(self, entries: memoryview, tail: bytes) -> int:
         """Write a block; the size of its payload."""
-        payload, trailer = seal_block(content, self._codec)
-        self._longest = max(self._longest, len(content))
-        self._file.append(payload)
-        self._file.append(trailer)
-        return len(payload)
+        parts, size = seal_block(entries, tail, self._codec)
+        self._longest = max(self._longest, len(entries) + len(tail))
+        for part in parts:
+            self._file.append(part)
+        return size
 
     def _finish(self) -> SortContext:
         if len(self._rest_keys):
@@ -191,23 +194,45 @@ class SortWriter:
         values = index_values(self._index_offsets, self._index_sizes)
         index_keys = pa.array(self._index_keys, pa.binary())
         entries = pc.binary_join_element_wise(_lengths(index_keys), index_keys, _lengths(values), values, b"")
-        index_size = self._append(_whole_block(entries))
+        index_size = self._append(*_whole_block(entries))
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
         return SortContext(self._file.size, self._order.name, zlib.crc32(tail), self._longest)
 
     def _write_rest(self, entries: pa.BinaryArray, last: pa.Scalar) -> None:
         self._index_offsets.append(self._file.size)
-        self._index_sizes.append(self._append(_whole_block(entries)))
+        self._index_sizes.append(self._append(*_whole_block(entries)))
         self._index_keys.append(last.as_py())
 
 
-def _whole_block(entries: pa.BinaryArray) -> bytes:
+def _whole_block(entries: pa.BinaryArray) -> tuple[memoryview, bytes]:
+    """The entries and the tail of a block that holds all ``entries``."""
     starts, data = offsets_and_bytes(entries)
     sizes = np.diff(starts)
     aligned = len(sizes) > 0 and bool((sizes == sizes[0]).all())
     view = data[int(starts[0]) : int(starts[-1])].data
-    return encode_content(view, starts[:-1] - starts[0], int(sizes[0]) if aligned else None)
+    return view, block_tail(starts[:-1] - starts[0], int(sizes[0]) if aligned else None)
+
+
+def _join(keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.BinaryArray:
+    """The entry of each pair."""
+    key_lengths, value_lengths = _lengths(keys), _lengths(values)
+    if not (isinstance(key_lengths, pa.Scalar) and isinstance(value_lengths, pa.Scalar)):
+        return pc.binary_join_element_wise(key_lengths, keys, value_lengths, values, b"")
+    # All of one size: as a matrix at half the price.
+    parts = [np.frombuffer(key_lengths.as_py(), np.uint8), _matrix(keys)]
+    parts += [np.frombuffer(value_lengths.as_py(), np.uint8), _matrix(values)]
+    entries = np.empty((len(keys), sum(part.shape[-1] for part in parts)), np.uint8)
+    at = 0
+    for part in parts:
+        entries[:, at : at + part.shape[-1]] = part
+        at += part.shape[-1]
+    return matrix_strings(entries)
+
+
+def _matrix(strings: pa.BinaryArray) -> Bytes:
+    offsets, data = offsets_and_bytes(strings)
+    return matrix_rows(offsets, data, None, int(offsets[1] - offsets[0]))
 
 
 def _lengths(strings: pa.BinaryArray) -> pa.BinaryArray | pa.Scalar:

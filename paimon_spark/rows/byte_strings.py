@@ -89,6 +89,11 @@ def strings_at(memory: Bytes, starts: Int64s, lengths: Int64s, present: Mask | N
 
     :raises InvalidInput: the strings have 2 GiB or more in all
     """
+    if present is None or present.all():
+        present = None
+        width = int(lengths[0]) if len(lengths) else 0
+        if width <= _INLINE * 64 and width * len(lengths) < 2**31 and bool((lengths == width).all()):
+            return matrix_strings(rows_at(memory, starts, width))
     # A view's offset has 31 bits, so the memory is offered as overlapping buffers, one beginning every GiB.
     windows = [memory[at : at + 2**31 - 1] for at in range(0, memory.size or 1, 1 << _WINDOW)]
     which = starts >> _WINDOW
