@@ -2,9 +2,15 @@
 
 When the rows of a task stop because something before the write failed, such as a Python function over a DataFrame, its
 writer is not told. Spark ends the task's stream as if it were complete, the writer reports its files, and Spark throws
-the report away and runs the task again. So the driver looks: every file of a write has the write's own prefix, and what
-has that prefix but is in no report belongs to an attempt that failed. An attempt that is killed later, and a partition
-directory that only failed attempts know of, escape; their files are orphans, which no reader ever sees.
+the report away and runs the task again. The old attempt may even outlive the write. So two look for its files:
+
+- The driver, when it commits after a retry or gives up: every file of a write has the write's own prefix, and what has
+  that prefix but is in no report belongs to an attempt that failed.
+- The attempt, when it is done: if the write is published by then, its report is not in it, for Spark commits the
+  reports of all tasks at once.
+
+What an attempt writes after the write was given up, or in a partition that only failed attempts know of, stays. Such
+files are orphans, which no reader ever sees.
 """
 
 from __future__ import annotations
@@ -46,6 +52,15 @@ def delete_leftovers(write: TableWrite, reported: Sequence[CommitMessage], every
             for found in storage.list(directory):
                 if found.name.startswith(prefix) and found.name not in kept:
                     storage.delete(f"{directory}/{found.name}")
+
+
+def is_published(write: TableWrite) -> bool:
+    """Whether there is a snapshot of this write already; False when that cannot be told."""
+    snapshots = write.metadata.snapshots
+    with contextlib.suppress(PaimonError):
+        newer = range(write.base_snapshot + 1, (snapshots.latest_id() or 0) + 1)
+        return any(snapshots.get(id_).commit_user == write.user for id_ in newer)
+    return False
 
 
 def _all_buckets(write: TableWrite, buckets: set[Bucket]) -> set[Bucket]:

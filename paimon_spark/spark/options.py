@@ -13,6 +13,7 @@ from typing import Any
 
 from paimon_spark.errors import InvalidInput, InvalidOption
 from paimon_spark.options import DYNAMIC_PARTITION_OVERWRITE, SCAN_PREFIXES, Options
+from paimon_spark.storage.credentials import table_options
 
 COLUMNS, FILTERS = "columns", "filters"
 OVERWRITE_MODE = "partitionoverwritemode"
@@ -69,8 +70,10 @@ def chosen_columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def read_options(options: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
-    """The Paimon options of a read, with the case of ``columns`` restored; they hold for this read alone."""
-    return {restore_case(k, columns): v for k, v in options.items() if k not in _OF_THIS_CALL}
+    """The Paimon options of a read, with the case of ``columns`` restored; they hold for this read alone.
+
+    Options of the storage are not among them."""
+    return {restore_case(k, columns): v for k, v in table_options(options).items() if k not in _OF_THIS_CALL}
 
 
 def write_options(options: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from paimon_spark.spark.batches import outgoing, outgoing_schema
 from paimon_spark.spark.failures import readable
 from paimon_spark.spark.options import FILTERS, chosen_columns, read_options, table_path
 from paimon_spark.spark.types import requested_columns, spark_schema
+from paimon_spark.storage.credentials import storage_options
 from paimon_spark.table import PaimonTable
 
 _PARTITIONS = 200
@@ -33,7 +34,7 @@ def open_scan(options: Mapping[str, str]) -> Scan:
 
     :raises PaimonError: there is no table, or the options do not fit it
     """
-    table = PaimonTable.open(table_path(options))
+    table = PaimonTable.open(table_path(options), storage_options(options))
     return table.scan(chosen_columns(options), options.get(FILTERS), read_options(options, table.schema.names))
 
 

@@ -3,8 +3,7 @@
 Spark copies the writer to every task, and to a fresh process for ``commit`` and for ``abort``; what one of them
 learns the others do not know. Who deletes which files of a write that fails:
 
-- A task whose write fails deletes its own. What other attempts leave is found by the driver, in ``commit`` if a task
-  was tried again and in ``abort``; see :mod:`paimon_spark.spark.leftovers`.
+- An attempt whose write fails deletes its own. For other attempts see :mod:`paimon_spark.spark.leftovers`.
 - When a task failed for good, ``abort`` gets None in its place, and deletes the files of the tasks that finished.
 - When ``commit`` failed, Spark calls ``abort`` too, with every message. By then the commit has deleted the files, or
   has kept them since it may have been published. So an abort without a None deletes nothing.
@@ -25,9 +24,10 @@ from paimon_spark.errors import InvalidInput, InvalidOption, PaimonError
 from paimon_spark.options import DATA_FILE_PREFIX, PARTITION, PRIMARY_KEY, parse_names
 from paimon_spark.spark.batches import incoming
 from paimon_spark.spark.failures import readable
-from paimon_spark.spark.leftovers import delete_leftovers, unique_prefix
+from paimon_spark.spark.leftovers import delete_leftovers, is_published, unique_prefix
 from paimon_spark.spark.options import overwrites_dynamically, table_path, write_options
 from paimon_spark.spark.types import written_schema
+from paimon_spark.storage.credentials import storage_options
 from paimon_spark.table import PaimonTable
 from paimon_spark.write.table_write import CommitMessage, TableWrite
 
@@ -55,12 +55,15 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
             try:
                 for batch in iterator:
                     task.write(incoming(batch, self._rows))
-                return WrittenFiles(task.finish(), context.attemptNumber())
+                files = WrittenFiles(task.finish(), context.attemptNumber())
             except BaseException:
                 # A file that cannot be deleted becomes an orphan; its error would hide the one that matters.
                 with suppress(PaimonError):
                     task.abort()
                 raise
+            if is_published(self._write):
+                task.abort()
+            return files
 
     def commit(self, messages: Sequence[WrittenFiles | None]) -> None:
         """Publish the files of all tasks as one snapshot."""
@@ -87,17 +90,18 @@ def open_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> Pai
     :raises PaimonError: the rows or the options do not fit the table, or do not define a new one
     """
     path, rows = table_path(options), written_schema(schema)
-    table = PaimonTable.open(path) if PaimonTable.exists(path) else _created(path, rows, options)
+    storage = storage_options(options)
+    table = PaimonTable.open(path, storage) if PaimonTable.exists(path, storage) else _created(path, rows, options)
     of_this_write = write_options(options, table.schema.names)
     of_this_write[DATA_FILE_PREFIX.key] = unique_prefix(table.options.merged(of_this_write))
-    table = PaimonTable.open(path, of_this_write)
+    table = PaimonTable.open(path, {**storage, **of_this_write})
     write = table.new_write(overwrite, dynamic=overwrites_dynamically(options) if overwrite else None)
     write.check(rows)
     return PaimonWriter(write, rows)
 
 
 def _created(path: str, rows: pa.Schema, options: Mapping[str, str]) -> PaimonTable:
-    definition = write_options(options, rows.names)
+    storage, definition = storage_options(options), write_options(options, rows.names)
     primary_keys = parse_names(definition.pop(PRIMARY_KEY.key, ""))
     partition_keys = parse_names(definition.pop(PARTITION.key, ""))
     if not primary_keys:
@@ -106,9 +110,9 @@ def _created(path: str, rows: pa.Schema, options: Mapping[str, str]) -> PaimonTa
             f"{PRIMARY_KEY.key!r}, as in .option({PRIMARY_KEY.key!r}, {rows.names[0] if rows.names else 'id'!r})"
         )
     try:
-        return PaimonTable.create(path, rows, primary_keys, partition_keys, definition)
+        return PaimonTable.create(path, rows, primary_keys, partition_keys, {**storage, **definition})
     except InvalidInput:
-        if PaimonTable.exists(path):
+        if PaimonTable.exists(path, storage):
             # Another writer has created it since we looked.
-            return PaimonTable.open(path)
+            return PaimonTable.open(path, storage)
         raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ def _fails_until(attempt: int) -> Callable[[Batches], Batches]:
     """Passes all rows on, then fails in partition 0, but not in that attempt of the task and later ones."""
 
     def fail(batches: Batches) -> Batches:
-
         yield from batches
         task = TaskContext.get()
         if task.partitionId() == 0 and task.attemptNumber() < attempt:
@@ -38,12 +38,39 @@ def _fails_until(attempt: int) -> Callable[[Batches], Batches]:
     return fail
 
 
-def test_a_task_that_fails_at_first_is_counted_once(spark: Any, path: str) -> None:
-    df = spark.range(0, ROWS, 1, 2).selectExpr("id", "id AS v").mapInArrow(_fails_until(2), "id bigint, v bigint")
+def _spoiled_until(attempt: int) -> Callable[[Batches], Batches]:
+    """Passes all rows on, and in partition 0 another one without a key, but not in that attempt and later ones."""
+
+    def spoil(batches: Batches) -> Batches:
+        yield from batches
+        task = TaskContext.get()
+        if task.partitionId() == 0 and task.attemptNumber() < attempt:
+            yield pa.record_batch({"id": pa.nulls(1, pa.int64()), "v": pa.array([0])})
+
+    return spoil
+
+
+@pytest.mark.parametrize("failing", [_spoiled_until(2), _fails_until(1)], ids=["in the write", "before the write"])
+def test_a_task_that_fails_at_first_is_counted_once(
+    spark: Any, path: str, failing: Callable[[Batches], Batches]
+) -> None:
+    df = spark.range(0, ROWS, 1, 2).selectExpr("id", "id AS v").mapInArrow(failing, "id bigint, v bigint")
     write(df, path, **KEYED, **SMALL_BUFFER)
     assert load(spark, path).selectExpr("count(*)", "sum(v)").collect() == [(ROWS, ROWS * (ROWS - 1) // 2)]
     assert len(PaimonTable.open(path).snapshots()) == 1
-    assert data_files(path) == named_files(path)
+
+
+def test_attempts_that_fail_in_the_write_delete_their_files(spark: Any, path: str) -> None:
+    columns = "day string, id bigint, v bigint"
+    write(spark.sql("SELECT 'mon' AS day, 1L AS id, 1L AS v UNION ALL SELECT 'tue', 1L, 1L"), path, **PARTITIONED)
+    before = data_files(path)
+    rows_of_monday = (
+        spark.range(0, ROWS, 1, 2).selectExpr("id", "id AS v").mapInArrow(_spoiled_until(1), "id long, v long")
+    )
+    df = rows_of_monday.selectExpr("'mon' AS day", "id", "v").to(spark.createDataFrame([], columns).schema)
+    write(df, path, "overwrite", partitionOverwriteMode="dynamic", **SMALL_BUFFER)
+    assert load(spark, path).groupBy("day").count().orderBy("day").collect() == [("mon", ROWS), ("tue", 1)]
+    assert data_files(path) == named_files(path) | before
 
 
 def test_a_write_that_fails_for_good_leaves_no_file(spark: Any, path: str) -> None:
@@ -51,12 +78,6 @@ def test_a_write_that_fails_for_good_leaves_no_file(spark: Any, path: str) -> No
     df = spark.range(0, ROWS, 1, 2).selectExpr(f"IF(id = {last_of_the_first_task}, NULL, id) AS id", "id AS v")
     assert "column 'id' is BIGINT NOT NULL" in failure(lambda: write(df, path, **KEYED, **SMALL_BUFFER))
     assert data_files(path) == set()
-    assert PaimonTable.open(path).snapshots() == []
-
-
-def test_a_write_whose_source_fails_publishes_nothing(spark: Any, path: str) -> None:
-    df = spark.range(0, ROWS, 1, 2).selectExpr("id", "id AS v").mapInArrow(_fails_until(9), "id bigint, v bigint")
-    assert "this attempt fails" in failure(lambda: write(df, path, **KEYED))
     assert PaimonTable.open(path).snapshots() == []
 
 
@@ -72,17 +93,6 @@ def test_a_commit_that_fails_deletes_its_files(spark: Any, path: str) -> None:
     assert_readable(failure(lambda: write(df, path)), "manifest")
     assert data_files(path) == before
     assert len(PaimonTable.open(path).snapshots()) == 1
-
-
-def test_a_dynamic_overwrite_with_retries_leaves_nothing(spark: Any, path: str) -> None:
-    columns = "day string, id bigint, v bigint"
-    write(spark.sql("SELECT 'mon' AS day, 1L AS id, 1L AS v UNION ALL SELECT 'tue', 1L, 1L"), path, **PARTITIONED)
-    rows_of_monday = spark.range(0, ROWS, 1, 2).selectExpr("'mon' AS day", "id", "id AS v")
-    df = rows_of_monday.mapInArrow(_fails_until(1), columns)
-    before = data_files(path)
-    write(df, path, "overwrite", partitionOverwriteMode="dynamic", **SMALL_BUFFER)
-    assert load(spark, path).groupBy("day").count().orderBy("day").collect() == [("mon", ROWS), ("tue", 1)]
-    assert data_files(path) == named_files(path) | before
 
 
 # --------------------------------------------------------------------------- abort, called as Spark calls it
@@ -114,6 +124,27 @@ def test_abort_deletes_the_files_of_finished_tasks_once_a_task_is_missing(writer
     assert data_files(path) == named_files(path)
     _copy(writer).abort(messages)
     assert other.read().to_pylist() == [{"id": 7, "v": 7}]
+
+
+def test_a_commit_after_retries_deletes_what_lost_attempts_left(writer: PaimonWriter, path: str) -> None:
+    PaimonTable.open(path).append(pa.table({"id": [7], "v": [7]}))
+    lost, won, first = _written(writer, 0), _written(writer, 0), _written(writer, 1)
+    assert len(data_files(path)) > len(lost.message.entries) + 1
+    _copy(writer).commit([replace(won, attempt=1), first])
+    assert data_files(path) == named_files(path)
+    assert PaimonTable.open(path).read().num_rows == 5
+
+
+def test_an_attempt_that_outlives_the_write_deletes_its_files(spark: Any, writer: PaimonWriter, path: str) -> None:
+    _copy(writer).commit([_written(writer, 0)])
+
+    def write_late(_: int) -> int:
+        late = writer.write(iter([pa.record_batch({"id": pa.array([50]), "v": pa.array([1])})]))
+        return len(late.message.entries)
+
+    assert spark.sparkContext.parallelize([0], 1).map(write_late).collect() == [1]
+    assert data_files(path) == named_files(path)
+    assert PaimonTable.open(path).read(filters=[("id", "=", 50)]).num_rows == 0
 
 
 def test_abort_after_a_commit_whose_outcome_nobody_knows_keeps_the_files(writer: PaimonWriter, path: str) -> None:
