@@ -32,6 +32,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.arrays import strings
 from paimon_spark.errors import InvalidInput, UnsupportedFeature
 from paimon_spark.metadata.partition import java_floating
 from paimon_spark.types import BINARIES, INTEGER_BITS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, arrow_type
@@ -41,8 +42,8 @@ Cast = Callable[[pa.Array, DataType, DataType], pa.Array]
 _DIGITS = 76
 _SECOND_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_TRUE = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE = pa.array(["f", "false", "n", "no", "0"])
+_TRUE = strings([b"t", b"true", b"y", b"yes", b"1"], pa.string())
+_FALSE = strings([b"f", b"false", b"n", b"no", b"0"], pa.string())
 
 
 def cast_values(array: pa.Array, source: DataType, target: DataType, column: str) -> pa.Array:

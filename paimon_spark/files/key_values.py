@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
+
 Int64Array = npt.NDArray[np.int64]
 Int8Array = npt.NDArray[np.int8]
 
@@ -40,7 +42,7 @@ class KeyValues:
     def take(self, rows: Int64Array) -> KeyValues:
         """The rows at those positions, in that order."""
         return KeyValues(
-            self.values.take(pa.array(rows)),
+            self.values.take(to_arrow(rows)),
             None if self.sequence is None else self.sequence[rows],
             None if self.kind is None else self.kind[rows],
         )

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.errors import InvalidInput, InvalidOption, PaimonError, UnsupportedFeature
 from paimon_spark.files.physical import leaf_columns
 from paimon_spark.options import (
@@ -180,5 +181,5 @@ class ParquetOutput:
         if pa.types.is_nested(column.type):
             return True
         rows = np.unique(np.linspace(0, len(column) - 1, min(_SAMPLE, len(column)), dtype=np.int64))
-        sample = column.take(pa.array(rows)).drop_null()
+        sample = column.take(to_arrow(rows)).drop_null()
         return len(sample) == 0 or pc.count_distinct(sample).as_py() <= _REPEATING * len(sample)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.files.key_values import KeyValues
 from paimon_spark.types import FIELD_ID, DataField, DataType, arrow_type
 
@@ -52,7 +53,7 @@ def physical_table(
     values = rows.values
     keys = [values.column(f.name) for f in key_fields]
     return pa.Table.from_arrays(
-        [*keys, pa.array(rows.sequence), pa.array(kind), *(values.column(f.name) for f in fields)], schema=schema
+        [*keys, to_arrow(rows.sequence), to_arrow(kind), *(values.column(f.name) for f in fields)], schema=schema
     )
 
 

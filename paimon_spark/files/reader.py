@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_numpy
 from paimon_spark.errors import CorruptFile, NotFound, UnsupportedFeature
 from paimon_spark.files.avro_input import AvroInput
 from paimon_spark.files.evolution import ColumnSource, column_sources
@@ -143,12 +144,12 @@ class _Columns:
     def _sequence(self, batch: pa.RecordBatch) -> Int64Array | None:
         if not self.sequence:
             return None
-        return np.asarray(batch.column(SEQUENCE_NUMBER).to_numpy(zero_copy_only=False), np.int64)
+        return np.asarray(to_numpy(batch.column(SEQUENCE_NUMBER)), np.int64)
 
     def _kind(self, batch: pa.RecordBatch) -> Int8Array | None:
         if not self.kind:
             return None
-        kinds = np.asarray(batch.column(VALUE_KIND).to_numpy(zero_copy_only=False), np.int8)
+        kinds = to_numpy(batch.column(VALUE_KIND)).astype(np.int8)
         if kinds.size and not (kinds.min() >= 0 and kinds.max() <= 3):
             raise ValueError(f"{VALUE_KIND} has values from {kinds.min()} to {kinds.max()}; 0 to 3 are row kinds")
         return kinds if kinds.any() else None

@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.predicate import BoolArray
 
 _RARE, _FEW = 500, 4
@@ -79,7 +80,7 @@ def kept_rows(batch: pa.RecordBatch, keep: BoolArray) -> pa.RecordBatch:
         runs = [(start, stop - start) for start, stop in zip(starts, stops, strict=True) if start < stop]
         columns = [pa.concat_arrays([column.slice(*run) for run in runs]) for column in batch.columns]
     elif gone.size * _FEW < len(keep):
-        columns = [column.filter(pa.array(keep)) for column in batch.columns]
+        columns = [column.filter(to_arrow(keep)) for column in batch.columns]
     else:
-        return batch.filter(pa.array(keep))
+        return batch.filter(to_arrow(keep))
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.arrays import joined, literal, strings, to_arrow
 from paimon_spark.errors import InvalidOption
 from paimon_spark.files.evolution import same_values
 from paimon_spark.metadata.data_file import DataFile, Statistics
@@ -115,13 +116,20 @@ class ColumnStatistics:
         """Lower and upper bound as arrays of one value, null where there is none."""
         if not (self._bounded and self._lowers):
             return pa.nulls(1, self._type), pa.nulls(1, self._type)
-        lower = pc.min(pa.array(self._lowers, self._type))
-        upper = pc.max(pa.array(self._uppers, self._type))
+        lower = pc.min(joined(self._lowers))
+        upper = pc.max(joined(self._uppers))
         if pa.types.is_floating(self._type):
             lower, upper = _zeros_apart(lower, upper)
         elif pa.types.is_string(self._type) or pa.types.is_binary(self._type):
-            lower, upper = _cut(lower.as_py(), upper.as_py(), self._mode.length)
-        return pa.array([lower], self._type), pa.array([upper], self._type)
+            return self._cut(lower.as_py(), upper.as_py())
+        return pa.repeat(lower, 1), pa.repeat(upper, 1)
+
+    def _cut(self, lower: str | bytes, upper: str | bytes) -> tuple[pa.Array, pa.Array]:
+        low, high = _cut(lower, upper, self._mode.length)
+        if low is None or high is None:
+            return pa.nulls(1, self._type), pa.nulls(1, self._type)
+        encoded = [bound.encode() if isinstance(bound, str) else bound for bound in (low, high)]
+        return strings(encoded[:1], self._type), strings(encoded[1:], self._type)
 
 
 def serialize_statistics(types: Sequence[DataType], columns: Sequence[ColumnStatistics]) -> Statistics:
@@ -146,9 +154,9 @@ def _cut(lower: str | bytes, upper: str | bytes, length: int) -> tuple[str | byt
 def _zeros_apart(lower: pa.Scalar, upper: pa.Scalar) -> tuple[pa.Scalar, pa.Scalar]:
     """Bounds that hold for both zeros: Java orders -0.0 below 0.0, Arrow does not tell them apart."""
     if lower.as_py() == 0:
-        lower = pa.scalar(-0.0, lower.type)
+        lower = literal(-0.0, lower.type)
     if upper.as_py() == 0:
-        upper = pa.scalar(0.0, upper.type)
+        upper = literal(0.0, upper.type)
     return lower, upper
 
 
@@ -200,7 +208,7 @@ def column_statistics(
         return pa.nulls(0, type_), pa.nulls(0, type_), pa.nulls(0, pa.int64()), rows
     order = np.empty(len(files), np.int64)
     order[np.concatenate([np.asarray(members, np.int64) for members in groups.values()])] = np.arange(len(files))
-    lower, upper, nulls = (pa.concat_arrays(arrays).take(pa.array(order)) for arrays in zip(*parts, strict=True))
+    lower, upper, nulls = (pa.concat_arrays(arrays).take(to_arrow(order)) for arrays in zip(*parts, strict=True))
     return lower, upper, nulls, rows
 
 

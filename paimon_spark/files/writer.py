@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.errors import UnsupportedFeature
 from paimon_spark.files.key_values import KeyValues, concat
 from paimon_spark.files.parquet_output import ParquetOutput, ParquetSettings
@@ -184,8 +185,8 @@ class RollingWriter:
         for statistics, field in zip(file.columns, self._schema.fields, strict=True):
             statistics.update(values.column(field.name))
         if file.row_count == 0:
-            file.first = keys.take(pa.array([0]))
-        file.last = keys.take(pa.array([len(rows) - 1]))
+            file.first = keys.take(to_arrow(np.array([0])))
+        file.last = keys.take(to_arrow(np.array([len(rows) - 1])))
         file.row_count += len(rows)
         retracts = rows.is_retract()
         file.delete_row_count += 0 if retracts is None else int(np.count_nonzero(retracts))

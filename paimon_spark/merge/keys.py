@@ -31,6 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.arrays import to_numpy
 from paimon_spark.errors import UnsupportedFeature
 from paimon_spark.rows.arrow_buffers import (
     BoolArray,
@@ -201,7 +202,7 @@ def _byte_words(array: pa.Array) -> list[_Word]:
     values = ByteValues.of(array)
     longest = int(values.lengths.max(initial=0))
     if longest > _LONGEST_PADDED:
-        ranks = pc.rank(array, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.uint64)
+        ranks = to_numpy(pc.rank(array, sort_keys="ascending", tiebreaker="dense"))
         return [_Word(ranks, _bytes_of(len(array)))]
     result = []
     for first in range(0, longest, 8):

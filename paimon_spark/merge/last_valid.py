@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import is_valid
 from paimon_spark.files.key_values import Int64Array
 from paimon_spark.merge.key_groups import BoolArray, KeyGroups
 
@@ -33,7 +34,7 @@ class LastValid:
         nulls = column.null_count
         if nulls == 0:
             return self._newest
-        valid = np.asarray(column.is_valid())
+        valid = is_valid(column)
         for known_nulls, known_valid, rows in self._found:
             if known_nulls == nulls and np.array_equal(known_valid, valid):
                 return rows

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.errors import InvalidInput
 from paimon_spark.files.key_values import DELETE, INSERT, Int64Array, KeyValues
 from paimon_spark.merge.history import History, RetractRule, history
@@ -94,7 +95,7 @@ class PartialUpdate:
             if field.type.nullable or field.name not in values.column_names:
                 continue
             column = values.column(field.name)
-            if column.null_count and (nulls := column.take(pa.array(copied)).null_count):
+            if column.null_count and (nulls := column.take(to_arrow(copied)).null_count):
                 raise InvalidInput(
                     f"column {field.name!r} is {field.type} but is null in {nulls} records to be merged; "
                     "write a value in every record, or make the column nullable"
@@ -136,8 +137,8 @@ def _alike(choices: Iterator[tuple[str, Int64Array]]) -> list[tuple[list[str], I
 
 def _nullable(indices: Int64Array) -> pa.Array:
     """The indices with null for negative ones."""
-    missing = indices < 0
-    return pa.array(indices, mask=missing if missing.any() else None)
+    there = indices >= 0
+    return to_arrow(indices, None if there.all() else there)
 
 
 def _with_outcome(

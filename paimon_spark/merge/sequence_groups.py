@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import is_valid, to_arrow
 from paimon_spark.files.key_values import Int64Array
 from paimon_spark.merge.key_groups import BoolArray, KeyGroups
 from paimon_spark.merge.keys import normalize_sequence
@@ -64,10 +65,10 @@ class MergeGroup:
 
     def tuples(self, values: pa.Table, order: Int64Array) -> Tuples:
         """The tuples of the rows ``order``, in that order."""
-        columns = [values.column(name).take(pa.array(order)) for name in self.sequence_names]
+        columns = [values.column(name).take(to_arrow(order)) for name in self.sequence_names]
         known = np.zeros(len(order), np.bool_)
         for column in columns:
-            known |= np.asarray(column.is_valid())
+            known |= is_valid(column)
         return Tuples(normalize_sequence(columns, [f.type for f in self.sequence], False), known)
 
 

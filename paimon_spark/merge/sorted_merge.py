@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.files.key_values import Int64Array, KeyValues, concat
 from paimon_spark.merge.engine import MergeEngine
 from paimon_spark.merge.key_groups import group_rows
@@ -147,6 +148,6 @@ def _shares(heads: Sequence[_RunHead], key_fields: Sequence[DataField]) -> list[
 def _keys_at(heads: Sequence[_RunHead], rows: Sequence[Int64Array], key_fields: Sequence[DataField]) -> list[KeyArray]:
     """The keys of those rows of each head, comparable with each other."""
     names = [f.name for f in key_fields]
-    picked = [head.rows.values.select(names).take(pa.array(at)) for head, at in zip(heads, rows, strict=True)]
+    picked = [head.rows.values.select(names).take(to_arrow(at)) for head, at in zip(heads, rows, strict=True)]
     keys = _keys(pa.concat_tables(picked), key_fields)
     return np.split(keys, np.cumsum([len(at) for at in rows])[:-1])

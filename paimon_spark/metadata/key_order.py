@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_numpy
 from paimon_spark.rows.binary_row import decode, serialize
 from paimon_spark.types import DataType
 
@@ -44,7 +45,7 @@ def _comparable_column(column: pa.Array) -> list[tuple[bool, Any]]:
 
 def _float_order(column: pa.Array) -> list[int | None]:
     """Integers in the order of the floats: their bits, with the magnitude of negative ones reversed."""
-    floats = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    floats = to_numpy(column.cast(pa.float64()))
     bits = np.where(np.isnan(floats), np.float64("nan"), floats).view(np.int64)
     ordered = np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)
     return [int(v) if valid else None for v, valid in zip(ordered, column.is_valid().to_pylist(), strict=True)]

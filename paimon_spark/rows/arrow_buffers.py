@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.arrays import is_valid
 from paimon_spark.errors import InvalidInput
 from paimon_spark.types import BINARIES, NESTED, STRINGS, DataType, arrow_type
 
@@ -40,7 +41,7 @@ def plain_array(column: Column, type_: DataType) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     try:
-        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
     except pa.ArrowInvalid as problem:
         raise InvalidInput(f"a column of {len(column)} rows is too large for one piece: {problem}") from problem
 
@@ -49,7 +50,7 @@ def valid_rows(array: pa.Array) -> BoolArray | None:
     """Which rows are not null; None when none is null."""
     if array.null_count == 0:
         return None
-    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    return is_valid(array)
 
 
 def numbers(array: pa.Array) -> npt.NDArray[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.errors import CorruptFile, InvalidInput, UnsupportedFeature
 from paimon_spark.rows.arrow_buffers import (
     MAX_BINARY,
@@ -120,7 +121,7 @@ def _column(rows: _Rows, field: int, type_: DataType) -> pa.Array:
     if is_wide_timestamp(type_):
         return _fixed_array(_wide_timestamps(rows, field, type_, slots, nulls), nulls, type_)
     if type_.root == "BOOLEAN":
-        return pa.array((slots & np.uint64(0xFF)) != 0, pa.bool_(), mask=nulls)
+        return to_arrow((slots & np.uint64(0xFF)) != 0, ~nulls)
     width = arrow_type(type_).bit_width // 8
     return _fixed_array(slots.astype(np.dtype(f"u{width}")), nulls, type_)
 

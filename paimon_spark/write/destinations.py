@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow, to_numpy
 from paimon_spark.files.key_values import Int64Array, KeyValues
 from paimon_spark.metadata.partition import partition_path
 from paimon_spark.metadata.paths import TablePaths
@@ -69,10 +70,10 @@ class Destinations:
         codes, count = np.zeros(values.num_rows, np.int64), 1
         for field in fields:
             column, size = _dense_codes(values.column(field.name))
-            codes, count = _dense_codes(pa.chunked_array([codes * size + column]))
+            codes, count = _dense_codes(pa.chunked_array([to_arrow(codes * size + column)]))
         first = np.empty(count, np.int64)
         first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-        distinct = values.select([f.name for f in fields]).take(pa.array(first)).combine_chunks()
+        distinct = values.select([f.name for f in fields]).take(to_arrow(first)).combine_chunks()
         serialized = serialize(distinct.columns, [f.type for f in fields])
         options = self._schema.options
         names = [
@@ -89,7 +90,7 @@ def _dense_codes(column: pa.ChunkedArray) -> tuple[Int64Array, int]:
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    return to_numpy(encoded.indices).astype(np.int64), len(encoded.dictionary)
 
 
 def _members(codes: Int64Array) -> Iterator[tuple[int, Int64Array | None]]:

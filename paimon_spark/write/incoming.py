@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.arrays import strings, to_numpy
 from paimon_spark.errors import InvalidInput
 from paimon_spark.files.key_values import Int8Array, KeyValues
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.options import IGNORE_DELETE, IGNORE_UPDATE_BEFORE, ROWKIND_FIELD
 from paimon_spark.types import MAX_LENGTH, NESTED, STRINGS, DataField, DataType, arrow_schema, arrow_type
 
-_KIND_TEXTS = pa.array(["+I", "-U", "+U", "-D"])
+_KIND_TEXTS = strings([b"+I", b"-U", b"+U", b"-D"], pa.string())
 _UPDATE_BEFORE = 1
 
 Test = Callable[[pa.DataType], bool]
@@ -180,7 +181,7 @@ class Incoming:
         if kinds.null_count:
             wrong = texts.filter(pc.is_null(kinds))[0].as_py()
             raise InvalidInput(f"column {self._rowkind!r} (rowkind.field) holds {wrong!r}; it must be +I, -U, +U or -D")
-        return np.asarray(kinds.to_numpy(), dtype=np.int8)
+        return to_numpy(kinds).astype(np.int8)
 
     def _without_ignored(self, rows: KeyValues) -> KeyValues:
         if rows.kind is None or not (self._ignore_delete or self._ignore_update_before):
