@@ -12,7 +12,7 @@ from statistics import median
 RUNS = 9
 OURS = (
     "import numpy, pyarrow, pyarrow.parquet, pyarrow.compute, pyspark.sql.datasource; pyarrow.array([0])",
-    "import paimon_spark.spark.source, paimon_spark.spark.reader, paimon_spark.spark.writer, paimon_spark.table",
+    "import paimon_spark.spark.source, paimon_spark.spark.reader, paimon_spark.spark.writer",
 )
 PYPAIMON = (
     "import numpy, pyarrow, pyarrow.parquet, pyarrow.compute; pyarrow.array([0])",
@@ -33,7 +33,7 @@ def milliseconds(ours: str, pypaimon: str) -> tuple[float, float]:
     for turn in range(RUNS + 1):
         for (before, timed), python, found in ((OURS, ours, times[0]), (PYPAIMON, pypaimon, times[1])):
             program = PROGRAM.format(before=before, timed=timed)
-            answer = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True)
+            answer = subprocess.run([python, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
             if turn > 0:
                 found.append(float(answer.stdout))
     return median(times[0]), median(times[1])
