@@ -9,7 +9,7 @@ several snapshots share is checked once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from paimon_spark.check.breach import Breach, Kind
 from paimon_spark.check.file_rows import check_file_rows
@@ -17,7 +17,7 @@ from paimon_spark.check.layout import check_layout
 from paimon_spark.check.places import Places
 from paimon_spark.check.state import State, StateReader
 from paimon_spark.check.unique_keys import check_unique_keys
-from paimon_spark.check.vectors import VectorCheck, identity
+from paimon_spark.check.vectors import BucketVectors, VectorCheck, identity
 from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.metadata.manifest import Identifier, ManifestEntry
 from paimon_spark.metadata.schema import TableSchema
@@ -68,7 +68,7 @@ class _TableCheck:
         self._deep = deep
         self._schema_ids = metadata.schemas.ids()
         self._known: dict[tuple[object, ...], list[Breach]] = {}
-        self._unique: set[tuple[object, ...]] = set()
+        self._unique: set[tuple[bytes, int, bytes]] = set()
         self._found: list[Breach] = []
 
     def breaches(self, snapshot: int | None, all_snapshots: bool) -> Iterator[Breach]:
@@ -113,7 +113,12 @@ class _TableCheck:
                 before = None
                 continue
             found: list[State] = []
-            yield from self._of_snapshot(id_, found)
+            try:
+                yield from self._of_snapshot(id_, found)
+            except NotFound:
+                if id_ >= (self._metadata.snapshots.earliest_id() or 0):
+                    raise
+                continue  # it expired while it was checked
             state = found[0] if found else None
             if before is not None and state is not None:
                 yield from _check_succession(before, state)
@@ -177,10 +182,10 @@ class _TableCheck:
             masks = vectors.of_bucket(partition, bucket)
             if masked and sound and masks is not None:
                 upper = [entry for entry in entries if entry.file.level > 0]
-                mark = (partition, bucket, *identity(upper, masks))
+                mark = (partition, bucket, identity(upper, masks))
                 if mark not in self._unique:
                     self._unique.add(mark)
-                    yield from check_unique_keys(places, upper, masks)
+                    yield from _unique_keys(places, upper, masks)
 
     def _of_file(self, places: Places, entry: ManifestEntry) -> list[Breach]:
         mark = (entry.partition, entry.bucket, entry.total_buckets, entry.file.at_level(0))
@@ -188,6 +193,14 @@ class _TableCheck:
         if found is None:
             found = self._known[mark] = check_file_rows(places, entry)
         return found
+
+
+def _unique_keys(places: Places, entries: Sequence[ManifestEntry], masks: BucketVectors) -> list[Breach]:
+    """The breaches of :func:`check_unique_keys`; also of files that go away or break while it reads them again."""
+    try:
+        return list(check_unique_keys(places, entries, masks))
+    except (CorruptFile, NotFound) as problem:
+        return [places.breach(problem, places.bucket(entries[0].partition, entries[0].bucket))]
 
 
 def _check_succession(before: State, state: State) -> Iterator[Breach]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from paimon_spark.check.breach import Breach, Kind
@@ -76,7 +77,10 @@ class VectorCheck:
                 yield self._places.breach(problem, path)
 
 
-def identity(entries: Sequence[ManifestEntry], vectors: BucketVectors) -> tuple[object, ...]:
-    """Equal for equal files with equal vectors."""
-    masks = tuple((name, vectors[name].bitmap.serialize()) for name in sorted(vectors))
-    return (tuple(sorted(e.file.name for e in entries)), masks)
+def identity(entries: Sequence[ManifestEntry], vectors: BucketVectors) -> bytes:
+    """A digest that is equal for equal files with equal vectors."""
+    digest = hashlib.sha256(repr(sorted(e.file.name for e in entries)).encode())
+    for name in sorted(vectors):
+        digest.update(name.encode())
+        digest.update(vectors[name].bitmap.serialize())
+    return digest.digest()

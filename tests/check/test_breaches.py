@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.check.breach import Breach, Kind
+from paimon_spark.check.table_check import check_table
 from paimon_spark.errors import NotFound
 from paimon_spark.metadata.commit import MAX_SEQUENCE
 from paimon_spark.metadata.data_file import COMPACT, Statistics
@@ -19,7 +20,10 @@ from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_
 from paimon_spark.metadata.index_manifest import DeletionVectorRef
 from paimon_spark.metadata.manifest_list import ManifestFile
 from paimon_spark.metadata.snapshot import APPEND
+from paimon_spark.metadata.table_metadata import TableMetadata
 from paimon_spark.rows.binary_row import serialize
+from paimon_spark.storage.local import LocalStorage
+from paimon_spark.storage.storage import FileInfo
 from paimon_spark.types import DataType, parse_type
 from tests.check.damage import Victim, column
 
@@ -261,6 +265,36 @@ def test_a_hole_in_the_history(victim: Victim) -> None:
     assert victim.breaches() == []
     with pytest.raises(NotFound, match="snapshot 2"):
         victim.breaches(snapshot=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Expiring(LocalStorage):
+    """A storage in which the first snapshot expires as soon as somebody looks for data files."""
+
+    path: Path = Path()
+    gone: str = ""
+
+    def list(self, directory: str) -> list[FileInfo]:
+        if directory.endswith("/bucket-0"):
+            (self.path / "snapshot" / "snapshot-1").unlink(missing_ok=True)
+            (self.path / "snapshot" / "EARLIEST").write_text("2")
+            for file in Path(directory).iterdir():
+                if file.name == self.gone:
+                    file.unlink()
+        return super().list(directory)
+
+
+def test_a_snapshot_that_expires_meanwhile_is_no_breach(tmp_path: Path) -> None:
+    victim = Victim.new(tmp_path / "t")
+    victim.append(range(10))
+    (first,) = victim.entries
+    victim.table.overwrite(victim.table.read())
+    expiring = Expiring(tmp_path / "t", first.file.name)
+    metadata = TableMetadata(expiring, victim.table.path)
+    assert check_table(metadata, all_snapshots=True) == []
+    assert not victim.path(first).exists()
+    with pytest.raises(NotFound, match="snapshot 1"):
+        check_table(metadata, snapshot=1)
 
 
 def test_a_tag_of_an_expired_snapshot(victim: Victim) -> None:
