@@ -212,11 +212,14 @@ class _Probes:
         The first byte of a slot's offset is zero only if the offset is.
         """
         empty = self.slots[:, :, length] == 0
-        same = self._equal(keys, length) & ~empty
+        same = self._equal(keys, length)
+        same &= ~empty
+        if same.shape[1] == 1:
+            return (same | empty)[:, 0].astype(np.int64) - 1, same[:, 0]
         ends = same | empty
         if self.before.any():
             ends &= np.arange(ends.shape[1]) >= self.before[:, None]
-        ended = ends.argmax(axis=1) if ends.shape[1] > 1 else np.zeros(len(ends), np.int64)
+        ended = ends.argmax(axis=1)
         everyone = np.arange(len(ends))
         found = ends[everyone, ended]
         return np.where(found, ended, -1), found & same[everyone, ended]

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.arrays import strings, to_arrow, to_numpy
 from paimon_spark.errors import InvalidInput, PaimonError, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
@@ -21,6 +22,7 @@ from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.hash_slots import place_keys, slot_count
 from paimon_spark.lookup.local_file import NewFile
 from paimon_spark.rows.byte_strings import (
+    EMPTY,
     Bytes,
     ByteStrings,
     Int32s,
@@ -139,7 +141,7 @@ class HashWriter:
             self._put_group(matrix_rows(offsets, data, None, int(lengths[0])), values)
             return
         order = np.argsort(lengths, kind="stable")
-        values = values.take(pa.array(order))
+        values = values.take(to_arrow(order))
         borders = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
         for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
             rows = order[start:stop]
@@ -149,10 +151,10 @@ class HashWriter:
         """Add pairs whose keys have one length."""
         section = self._sections.setdefault(keys.shape[1], _Section())
         fresh = _differs_from_previous(values, section.last_value)
-        stored = values if fresh.all() else values.filter(pa.array(fresh))
+        stored = values if fresh.all() else values.filter(to_arrow(fresh))
         if len(stored):
             sizes = np.diff(offsets_and_bytes(stored)[0])
-            records = pc.binary_join_element_wise(varints(sizes), stored, b"")
+            records = pc.binary_join_element_wise(varints(sizes), stored, EMPTY)
             written = sizes + varint_sizes(sizes)
             starts = section.data_length + np.cumsum(written) - written
             self._store(section, records)
@@ -163,7 +165,7 @@ class HashWriter:
         section.hashes.append(hash_bytes_many(matrix_strings(keys)))
         section.offsets.append(offsets)
         section.count += len(keys)
-        section.last_value = pa.array([values[len(values) - 1].as_py()], pa.binary())
+        section.last_value = strings([values[len(values) - 1].as_py()], pa.binary())
         section.last_offset = int(offsets[-1])
 
     def _store(self, section: _Section, records: pa.BinaryArray) -> None:
@@ -250,7 +252,7 @@ class HashWriter:
 def _differs_from_previous(values: pa.BinaryArray, last: pa.BinaryArray | None) -> Mask:
     """Which values are not equal to the one before them; the first is compared with ``last``."""
     differs = np.ones(len(values), np.bool_)
-    differs[1:] = pc.not_equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
+    differs[1:] = to_numpy(pc.not_equal(values[1:], values[:-1]))
     differs[0] = last is None or values[0].as_py() != last[0].as_py()
     return differs
 

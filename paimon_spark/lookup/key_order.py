@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.lookup.key_search import OrderedKeys
 from paimon_spark.rows.arrow_buffers import decimal_words, numbers, valid_rows
-from paimon_spark.rows.byte_strings import Int64s, matrix_rows, matrix_strings, offsets_and_bytes
+from paimon_spark.rows.byte_strings import EMPTY, Int64s, matrix_rows, matrix_strings, offsets_and_bytes
 from paimon_spark.rows.compact_row import decode, fixed_width, header_size
 from paimon_spark.rows.row_layout import is_wide_decimal
 from paimon_spark.types import BINARIES, STRINGS, DataType
@@ -76,7 +76,7 @@ class CompactOrder:
         pieces: list[pa.BinaryArray] = []
         for array, type_ in zip(decode(keys, self._types), self._types, strict=True):
             pieces += _ordered_pieces(array, type_)
-        return pc.binary_join_element_wise(*pieces, b"")
+        return pc.binary_join_element_wise(*pieces, EMPTY)
 
     def _normalize_single(self, keys: pa.BinaryArray, type_: DataType) -> OrderedKeys:
         fast = _plain_integers(keys, type_)
@@ -84,7 +84,7 @@ class CompactOrder:
             return fast
         array = decode(keys, self._types)[0]
         if array.null_count:
-            return pc.binary_join_element_wise(*_ordered_pieces(array, type_), b"")
+            return pc.binary_join_element_wise(*_ordered_pieces(array, type_), EMPTY)
         if type_.root in STRINGS or type_.root in BINARIES:
             return array.cast(pa.binary())
         return matrix_strings(_wide_numbers(array)) if is_wide_decimal(type_) else _ordered_numbers(array, type_)
@@ -113,7 +113,7 @@ def _ordered_pieces(array: pa.Array, type_: DataType) -> list[pa.BinaryArray]:
         marks = np.ones((len(array), 1), np.uint8) if valid is None else valid.astype(np.uint8)[:, None]
         pieces.append(matrix_strings(marks))
     if type_.root in STRINGS or type_.root in BINARIES:
-        texts = array.cast(pa.binary()).fill_null(b"")
+        texts = array.cast(pa.binary()).fill_null(EMPTY)
         pieces += [
             pc.replace_substring(texts, b"\x00", b"\x00\x01"),
             matrix_strings(np.zeros((len(array), 2), np.uint8)),

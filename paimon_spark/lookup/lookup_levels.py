@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_spark.arrays import is_valid, strings, to_arrow
 from paimon_spark.errors import InvalidInput
 from paimon_spark.files.key_values import KeyValues
 from paimon_spark.files.reader import read_data_file
@@ -143,10 +144,10 @@ class LookupLevels:
                 continue
             if level == 0:
                 for file in files:
-                    rows = search.open[self._index.inside(file, search.keys.take(pa.array(search.open)))]
+                    rows = search.open[self._index.inside(file, search.keys.take(to_arrow(search.open)))]
                     self._ask(file, rows, search, vectors)
             else:
-                numbers = self._index.file_of(files, search.keys.take(pa.array(search.open)))
+                numbers = self._index.file_of(files, search.keys.take(to_arrow(search.open)))
                 for number in np.unique(numbers[numbers < len(files)]).tolist():
                     self._ask(files[number], search.open[numbers == number], search, vectors)
             search.close_found()
@@ -174,15 +175,15 @@ class LookupLevels:
         source = self._source(file)
         self._used[file.name] = source.name
         with self._cache.use(source) as lookup_file:
-            values = lookup_file.get_many(search.keys.take(pa.array(rows)))
-        found = values.is_valid().to_numpy(zero_copy_only=False)
+            values = lookup_file.get_many(search.keys.take(to_arrow(rows)))
+        found = is_valid(values)
         if not found.any():
             return
         rows, values = rows[found], values.drop_null()
         vector = None if vectors is None else vectors(file.name)
         if vector is not None:
             alive = ~self._deleted(values, vector)
-            rows, values = rows[alive], values.filter(pa.array(alive))
+            rows, values = rows[alive], values.filter(to_arrow(alive))
         search.add(file, rows, values)
 
     def _deleted(self, values: pa.BinaryArray, vector: DeletionVector) -> Mask:
@@ -267,7 +268,7 @@ class _Search:
         self.open = self.open[self._file[self.open] < 0]
 
     def hits(self, processor: ValueProcessor) -> LookupHits:
-        values = pa.concat_arrays(self._values) if self._values else pa.array([], pa.binary())
+        values = pa.concat_arrays(self._values) if self._values else strings([], pa.binary())
         rows = np.concatenate([np.empty(0, np.int64), *self._rows])
         remembered = processor.decode(values)
         positions = None

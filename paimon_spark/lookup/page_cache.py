@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.lookup.memory_budget import MemoryBudget
 from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, read_varints, rows_at, strings_at
 
@@ -138,7 +139,7 @@ class AddressSpace:
                 found.append(strings_at(self._memory, starts[part], lengths[part]))
                 order[part] = filled + np.arange(len(part))
                 filled += len(part)
-            return pa.concat_arrays(found).take(pa.array(order))
+            return pa.concat_arrays(found).take(to_arrow(order))
 
     def _windows(self, starts: Int64s, stops: Int64s) -> Iterator[Int64s | slice]:
         """Parts of the ranges that fit in memory at once: usually one, else in file order."""

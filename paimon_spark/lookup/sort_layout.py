@@ -36,6 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import strings
 from paimon_spark.errors import CorruptFile, UnsupportedFeature
 from paimon_spark.lookup.compression import LZ4, NONE, ZSTD, Codec, codec
 from paimon_spark.lookup.sidecar import Sidecar
@@ -252,4 +253,4 @@ def block_handles(path: str, index: Entries, end: int) -> tuple[Int64s, Int64s]:
 
 def index_values(offsets: list[int], sizes: list[int]) -> pa.BinaryArray:
     """The values of index entries."""
-    return pa.array([varint(o) + varint(s) for o, s in zip(offsets, sizes, strict=True)], pa.binary())
+    return strings([varint(o) + varint(s) for o, s in zip(offsets, sizes, strict=True)], pa.binary())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.errors import CorruptFile, InvalidInput, NotFound
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.bloom_filter import BloomFilter
@@ -145,10 +146,10 @@ class SortReader:
         if not len(rows):
             return pa.nulls(len(wanted), pa.binary())
         if len(rows) < len(wanted):
-            found = self._find(wanted.take(pa.array(rows)))
+            found = self._find(wanted.take(to_arrow(rows)))
             places = np.full(len(wanted), -1, np.int64)
             places[rows] = np.arange(len(rows))
-            return found.take(pa.array(places, mask=places < 0))
+            return found.take(to_arrow(places, places >= 0))
         return self._find(wanted)
 
     def _find(self, wanted: pa.BinaryArray) -> pa.BinaryArray:
@@ -161,11 +162,11 @@ class SortReader:
         found, filled = [pa.nulls(1, pa.binary())], 1
         order = np.zeros(len(wanted), np.int64)
         for blocks, rows in self._windows(index, block_of, inside):
-            asked = ordered[rows] if isinstance(ordered, np.ndarray) else ordered.take(pa.array(rows))
+            asked = ordered[rows] if isinstance(ordered, np.ndarray) else ordered.take(to_arrow(rows))
             found.append(self._find_in(blocks, asked))
             order[rows] = filled + np.arange(len(rows))
             filled += len(rows)
-        return pa.concat_arrays(found).take(pa.array(order))
+        return pa.concat_arrays(found).take(to_arrow(order))
 
     def _find_in(self, blocks: list[_DataBlock], wanted: OrderedKeys) -> pa.BinaryArray:
         """The values of keys that, if anywhere, are in these consecutive blocks."""

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.arrays import strings
 from paimon_spark.errors import InvalidInput, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
@@ -23,6 +24,7 @@ from paimon_spark.lookup.sort_layout import (
     seal_block,
 )
 from paimon_spark.rows.byte_strings import (
+    EMPTY,
     Bytes,
     ByteStrings,
     Int32s,
@@ -53,8 +55,8 @@ class SortWriter:
         self._order = order
         self._waiting: list[tuple[bytes, bytes]] = []
         self._last_key: pa.BinaryArray | None = None
-        self._rest_keys = pa.array([], pa.binary())
-        self._rest_entries = pa.array([], pa.binary())
+        self._rest_keys = strings([], pa.binary())
+        self._rest_entries = strings([], pa.binary())
         self._index_keys: list[bytes] = []
         self._index_offsets: list[int] = []
         self._index_sizes: list[int] = []
@@ -192,8 +194,8 @@ class SortWriter:
             self._file.append(self._bloom.bits.data)
         index_offset = self._file.size
         values = index_values(self._index_offsets, self._index_sizes)
-        index_keys = pa.array(self._index_keys, pa.binary())
-        entries = pc.binary_join_element_wise(_lengths(index_keys), index_keys, _lengths(values), values, b"")
+        index_keys = strings(self._index_keys, pa.binary())
+        entries = pc.binary_join_element_wise(_lengths(index_keys), index_keys, _lengths(values), values, EMPTY)
         index_size = self._append(*_whole_block(entries))
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
@@ -218,7 +220,7 @@ def _join(keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.BinaryArray:
     """The entry of each pair."""
     key_lengths, value_lengths = _lengths(keys), _lengths(values)
     if not (isinstance(key_lengths, pa.Scalar) and isinstance(value_lengths, pa.Scalar)):
-        return pc.binary_join_element_wise(key_lengths, keys, value_lengths, values, b"")
+        return pc.binary_join_element_wise(key_lengths, keys, value_lengths, values, EMPTY)
     # All of one size: as a matrix at half the price.
     parts = [np.frombuffer(key_lengths.as_py(), np.uint8), _matrix(keys)]
     parts += [np.frombuffer(value_lengths.as_py(), np.uint8), _matrix(values)]
@@ -230,19 +232,20 @@ def _join(keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.BinaryArray:
     return matrix_strings(entries)
 
 
-def _matrix(strings: pa.BinaryArray) -> Bytes:
-    offsets, data = offsets_and_bytes(strings)
+def _matrix(some: pa.BinaryArray) -> Bytes:
+    offsets, data = offsets_and_bytes(some)
     return matrix_rows(offsets, data, None, int(offsets[1] - offsets[0]))
 
 
-def _lengths(strings: pa.BinaryArray) -> pa.BinaryArray | pa.Scalar:
+def _lengths(some: pa.BinaryArray) -> pa.BinaryArray | pa.Scalar:
     """The varint of each string's length; one scalar when they are all of one length."""
-    lengths = np.diff(offsets_and_bytes(strings)[0])
+    lengths = np.diff(offsets_and_bytes(some)[0])
     if len(lengths) and (lengths == lengths[0]).all():
         return varints(lengths[:1])[0]
     return varints(lengths)
 
 
-def _copy(strings: pa.BinaryArray) -> pa.BinaryArray:
+def _copy(some: pa.BinaryArray) -> pa.BinaryArray:
     """The same strings, no longer holding on to the batch that they were cut from."""
-    return pa.concat_arrays([strings, pa.array([], pa.binary())]) if len(strings) else pa.array([], pa.binary())
+    none = strings([], pa.binary())
+    return pa.concat_arrays([some, none]) if len(some) else none

@@ -28,6 +28,7 @@ from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.options import CHANGELOG_PRODUCER, DELETION_VECTORS, MERGE_ENGINE, SEQUENCE_FIELD
 from paimon_spark.rows import compact_row
 from paimon_spark.rows.byte_strings import (
+    EMPTY,
     Int64s,
     matrix_strings,
     offsets_and_bytes,
@@ -66,7 +67,7 @@ class ValueProcessor:
         Requires: sequence numbers, if columns are kept.
         """
         if self.fields is None:
-            return varints(positions) if self.position else pa.array([b""], pa.binary()).take(pa.array(positions * 0))
+            return varints(positions) if self.position else pa.repeat(EMPTY, len(positions))
         assert rows.sequence is not None
         columns = [rows.values.column(field.name) for field in self.fields]
         kinds = np.zeros(len(rows), np.int8) if rows.kind is None else rows.kind
@@ -76,7 +77,7 @@ class ValueProcessor:
             trailer["position"] = positions
         encoded = compact_row.encode(columns, [field.type for field in self.fields])
         tails = matrix_strings(trailer.view(np.uint8).reshape(len(rows), self._trailer.itemsize))
-        return pc.binary_join_element_wise(encoded, tails, b"")
+        return pc.binary_join_element_wise(encoded, tails, EMPTY)
 
     def decode(self, values: pa.BinaryArray) -> Remembered:
         """What values say.

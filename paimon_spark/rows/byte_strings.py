@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.arrays import strings
 from paimon_spark.errors import InvalidInput
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -24,6 +25,7 @@ ByteStrings: TypeAlias = "pa.Array | pa.ChunkedArray | Sequence[bytes]"
 _VIEW = np.dtype([("length", "<i4"), ("inline", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
 _INLINE = 12
 _WINDOW = 30
+EMPTY = strings([b""], pa.binary())[0]
 VARINT_LIMITS = tuple(1 << (7 * count) for count in range(1, 10))
 
 
@@ -33,7 +35,7 @@ def as_binary(values: ByteStrings, what: str) -> pa.BinaryArray:
     :raises InvalidInput: a null, another type, or more than 2 GiB
     """
     try:
-        array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, pa.binary())
+        array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else _of_list(values, what)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
         if isinstance(array, pa.ChunkedArray):
@@ -44,6 +46,14 @@ def as_binary(values: ByteStrings, what: str) -> pa.BinaryArray:
     if array.null_count:
         raise InvalidInput(f"{what} must not be null; {array.null_count} of {len(array)} are")
     return array
+
+
+def _of_list(values: Sequence[bytes], what: str) -> pa.BinaryArray:
+    if any(value is None for value in values):
+        raise InvalidInput(f"{what} must not be null")
+    if not all(isinstance(value, bytes) for value in values) or sum(map(len, values)) >= 2**31:
+        raise TypeError("not bytes, or too many")
+    return strings(values, pa.binary())
 
 
 def offsets_and_bytes(array: pa.BinaryArray) -> tuple[Int64s, Bytes]:

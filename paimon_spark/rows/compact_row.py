@@ -29,9 +29,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.arrays import to_arrow
 from paimon_spark.errors import CorruptFile, UnsupportedFeature
 from paimon_spark.rows.arrow_buffers import Column, decimal_words, numbers, plain_array, valid_rows
 from paimon_spark.rows.byte_strings import (
+    EMPTY,
     Bytes,
     Int64s,
     Mask,
@@ -53,7 +55,6 @@ _WIDTHS = {
     **dict.fromkeys(("INT", "DATE", "TIME", "FLOAT"), 4),
     **dict.fromkeys(("BIGINT", "DOUBLE", "DECIMAL", *TIMESTAMPS), 8),
 }
-_EMPTY = b""
 
 
 def header_size(arity: int) -> int:
@@ -78,7 +79,7 @@ def encode(columns: Sequence[Column], types: Sequence[DataType], kind: int = 0) 
     pieces = [_header(arrays, kind)]
     for array, type_ in zip(arrays, types, strict=True):
         pieces += _pieces(array, type_)
-    return pc.binary_join_element_wise(*pieces, _EMPTY)
+    return pc.binary_join_element_wise(*pieces, EMPTY)
 
 
 def _header(arrays: Sequence[pa.Array], kind: int) -> pa.BinaryArray:
@@ -113,12 +114,12 @@ def _pieces(array: pa.Array, type_: DataType) -> list[pa.BinaryArray]:
 
 
 def _with_length(texts: pa.BinaryArray, valid: Mask | None) -> list[pa.BinaryArray]:
-    texts = texts.fill_null(_EMPTY) if texts.null_count else texts
+    texts = texts.fill_null(EMPTY) if texts.null_count else texts
     return [_blank(varints(np.diff(offsets_and_bytes(texts)[0])), valid), texts]
 
 
 def _blank(texts: pa.BinaryArray, valid: Mask | None) -> pa.BinaryArray:
-    return texts if valid is None else pc.if_else(pa.array(valid), texts, pa.scalar(_EMPTY, pa.binary()))
+    return texts if valid is None else pc.if_else(to_arrow(valid), texts, EMPTY)
 
 
 def _number(values: npt.NDArray[Any], valid: Mask | None) -> pa.BinaryArray:
