@@ -15,6 +15,7 @@ from paimon_spark.compact.compact_options import gentle_interval
 from paimon_spark.compact.deletion_maintainer import DeletionVectorMaintainer
 from paimon_spark.compact.levels import Levels
 from paimon_spark.compact.lookup_rewriter import LookupRewriter
+from paimon_spark.compact.older_versions import OlderVersions
 from paimon_spark.compact.picker import CompactionUnit, PickerState, needs_lookup, pick, pick_full
 from paimon_spark.compact.rewriter import Rewriter
 from paimon_spark.compact.task import Rewrite, plan_task
@@ -225,10 +226,14 @@ class _Compaction:
     def _lookup_rewriter(self, rewriter: Rewriter) -> LookupRewriter:
         options = self._options
         upper = [run for run in self._levels.runs if run.level > rewriter.output_level]
+        older = OlderVersions(self._files, self._vectors, upper, self._open_lookup)
+        merges_older = options.get_option(MERGE_ENGINE) != "deduplicate" or bool(options.get_option(SEQUENCE_FIELD))
+        return LookupRewriter(rewriter, older, merges_older, options.get_option(DELETION_VECTORS))
+
+    def _open_lookup(self) -> LookupLevels:
         if self._lookup is None:
             files = self._files
             bucket = Bucket(files.directory, files.metadata.storage, self._schema, files.path, files.data_schema)
-            cache = process_cache(options) if self._cache is None else self._cache
+            cache = process_cache(self._options) if self._cache is None else self._cache
             self._lookup = LookupLevels(bucket, self._levels.files, ValueProcessor(None, True), cache)
-        merges_older = options.get_option(MERGE_ENGINE) != "deduplicate" or bool(options.get_option(SEQUENCE_FIELD))
-        return LookupRewriter(rewriter, self._lookup, upper, merges_older, options.get_option(DELETION_VECTORS))
+        return self._lookup

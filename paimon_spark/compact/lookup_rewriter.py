@@ -12,8 +12,8 @@ Example, columns k, a, b of a partial-update table, output level 4:
     looked up: 2, 3, 4        found: F at 1 and 2        merged: (2, y, w) (3, v, z) (4, u, u), at level 4
     deleted in F: 1, 2
 
-The keys alone go through the lookup files, in sorted batches. The older versions themselves are read from their data
-files, as one more sorted run for each level: row groups without a hit are skipped, and no value is encoded twice.
+Only keys are looked up (:mod:`~paimon_spark.compact.older_versions`). The older versions themselves are read from
+their data files, as one more sorted run for each level; row groups without a hit are skipped.
 
 Java wraps the merge engine, so that of several records from levels above 0 only the newest counts. Here that holds by
 itself: the inputs come with their deletion vectors applied.
@@ -23,44 +23,38 @@ Source: ``LookupMergeTreeCompactRewriter`` and ``LookupChangelogMergeFunctionWra
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
 from pyroaring import BitMap
 
-from paimon_spark.compact.levels import LevelRun
+from paimon_spark.compact.older_versions import OlderVersions, Positions
 from paimon_spark.compact.rewriter import Rewriter
 from paimon_spark.compact.task import Rewrite
 from paimon_spark.files.key_values import KeyValues
-from paimon_spark.lookup import LookupLevels
 from paimon_spark.merge.run_order import Run, oldest_first
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.predicate import BoolArray
-
-OlderVersions = dict[str, BitMap]
-"""Rows that newer ones replace: their positions, by the name of their file."""
 
 
 @dataclass(frozen=True)
 class LookupRewriter:
     """Compacts files of level 0 of one bucket.
 
-    ``lookup`` searches ``upper``, the runs above the output level. ``merges_older``: the outcome for a key depends on
-    its older version's values. ``marks``: the table has deletion vectors.
+    ``older`` searches the runs above the output level. ``merges_older``: the outcome for a key depends on its older
+    version's values. ``marks``: the table has deletion vectors.
     """
 
     rewriter: Rewriter
-    lookup: LookupLevels
-    upper: Sequence[LevelRun]
+    older: OlderVersions
     merges_older: bool
     marks: bool
 
     def rewrite(self, step: Rewrite) -> list[DataFile]:
         """The new files of a step, whose older versions are marked deleted. Raises as :meth:`Rewriter.rewrite`."""
-        older = self._look_up(file for file in step.files if file.level == 0)
+        older = self.older.of([file for file in step.files if file.level == 0])
         if self.merges_older and older:
             created = self.rewriter.write(self._merged(step, older))
         else:
@@ -70,24 +64,9 @@ class LookupRewriter:
 
     def upgrade(self, file: DataFile) -> None:
         """Mark what the rows of a file of level 0 replace that moves up as it is."""
-        self._mark(self._look_up([file]))
+        self._mark(self.older.of([file]))
 
-    def _look_up(self, files: Iterable[DataFile]) -> OlderVersions:
-        """Where the older versions of the keys of ``files`` are."""
-        older: OlderVersions = defaultdict(BitMap)
-        bucket, vectors = self.rewriter.files, self.rewriter.vectors
-        key_fields = bucket.schema.key_fields
-        for file in files if self.upper else ():
-            vector = vectors.vector(file.name)
-            for rows in bucket.read(file, key_fields, sequence=False, deletion=vector):
-                keys = [column.combine_chunks() for column in rows.values.columns]
-                hits = self.lookup.lookup_many(keys, self.rewriter.output_level + 1, vectors.vector)
-                assert hits.positions is not None
-                for number, found in enumerate(hits.files):
-                    older[found.name] |= BitMap(hits.positions[hits.file == number].astype(np.uint32))
-        return older
-
-    def _merged(self, step: Rewrite, older: OlderVersions) -> Iterator[KeyValues]:
+    def _merged(self, step: Rewrite, older: Positions) -> Iterator[KeyValues]:
         """The rows of all sections merged with their older versions.
 
         Sections share no key, so the i-th runs of all of them are one run. That way a file of older versions is read
@@ -95,19 +74,19 @@ class LookupRewriter:
         """
         across = zip_longest(*map(oldest_first, step.sections), fillvalue=())
         new = [tuple(file for run in runs for file in run) for runs in across]
-        old = [files for run in self.upper if (files := tuple(f for f in run.files if f.name in older))]
+        old = [files for run in self.older.upper if (files := tuple(f for f in run.files if f.name in older))]
         rewriter = self.rewriter
         return rewriter.merge(
             [self._older(run, older) if run in old else rewriter.run(run) for run in oldest_first([*new, *old])]
         )
 
-    def _older(self, run: Run, older: OlderVersions) -> Iterator[KeyValues]:
+    def _older(self, run: Run, older: Positions) -> Iterator[KeyValues]:
         """The older versions that a sorted run has."""
         bucket = self.rewriter.files
         for file in run:
             yield from bucket.read(file, bucket.schema.fields, sequence=True, deletion=_Only(older[file.name]))
 
-    def _mark(self, older: OlderVersions) -> None:
+    def _mark(self, older: Positions) -> None:
         for name, positions in older.items() if self.marks else ():
             self.rewriter.vectors.mark(name, positions)
 
