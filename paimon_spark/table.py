@@ -26,6 +26,7 @@ from paimon_spark.metadata.validation import validate_new_table
 from paimon_spark.options import DYNAMIC_PARTITION_OVERWRITE, Options
 from paimon_spark.read.files_table import files_table
 from paimon_spark.read.scan import Scan
+from paimon_spark.storage.credentials import table_options
 from paimon_spark.storage.locate import locate
 from paimon_spark.types import arrow_schema, fields_from_arrow
 from paimon_spark.write.overwrite import Overwrite
@@ -58,14 +59,21 @@ class PaimonTable:
     ) -> PaimonTable:
         """A new table at ``path``, with Paimon's types for the Arrow ``schema``.
 
-        Without the option ``bucket`` the table gets one bucket a partition.
+        Without the option ``bucket`` the table gets one bucket a partition. Options of the storage, such as its
+        credentials (see :mod:`paimon_spark.storage.credentials`), are not kept with the table.
 
         :raises InvalidInput: there is a table at ``path`` already, or the definition contradicts itself
         :raises UnsupportedFeature: the definition needs a feature that this package does not write
         """
         fields, highest = fields_from_arrow(schema)
         definition = new_table_schema(
-            fields, highest, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment, _now_millis()
+            fields,
+            highest,
+            tuple(primary_keys),
+            tuple(partition_keys),
+            table_options(options or {}),
+            comment,
+            _now_millis(),
         )
         validate_new_table(definition)
         refuse_unsupported(definition, for_write=True)
@@ -85,8 +93,9 @@ class PaimonTable:
         schema = metadata.schemas.latest()
         if schema is None:
             raise NotFound(f"there is no Paimon table at {path}")
-        check_immutable(schema, options or {})
-        return cls(metadata, schema, options or {})
+        dynamic = table_options(options or {})
+        check_immutable(schema, dynamic)
+        return cls(metadata, schema, dynamic)
 
     @classmethod
     def exists(cls, path: str, options: Mapping[str, str] | None = None) -> bool:
@@ -188,8 +197,9 @@ class PaimonTable:
 
     def _travel(self, options: Mapping[str, str] | None) -> tuple[TableSchema, Snapshot | None]:
         """The snapshot that the options select, and its schema: time travel shows the columns of that time."""
-        chosen = self._stored.options.merged(self._dynamic).merged(options or {})
-        check_immutable(self._stored, options or {})
+        of_this_call = table_options(options or {})
+        chosen = self._stored.options.merged(self._dynamic).merged(of_this_call)
+        check_immutable(self._stored, of_this_call)
         snapshot = travel(self._metadata.snapshots, chosen)
         schema = self._stored
         if snapshot is not None and is_time_travel(chosen):

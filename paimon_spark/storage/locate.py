@@ -6,31 +6,66 @@ import os
 import re
 from collections.abc import Mapping
 
-from paimon_spark.errors import InvalidInput, UnsupportedFeature
+from paimon_spark.errors import InvalidInput, InvalidOption, UnsupportedFeature
+from paimon_spark.options import parse_bool
+from paimon_spark.storage.credentials import UNSAFE, client_config
 from paimon_spark.storage.local import LocalStorage
+from paimon_spark.storage.object_store import ObjectStorage
 from paimon_spark.storage.storage import Storage
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(//[^/]*)?(.*)", re.DOTALL)
+_KINDS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "azure", "abfss": "azure"}
+_AZURE = re.compile(r"([^@]+)@([^.@]+)\..+")
 
 
 def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     """The storage of ``path``, and the path in that storage's own form: absolute, no trailing slash.
 
-    Plain paths and ``file:`` URIs are local files. As in Hadoop, whose paths these are, ``%20`` in a URI is three
-    characters of a name and not a space. ``options`` configure storages that need endpoints or credentials; local
-    files need none.
+    Plain paths and ``file:`` URIs are local files; ``s3://``, ``s3a://``, ``gs://`` and ``abfss://`` URIs are objects.
+    As in Hadoop, whose paths these are, ``%20`` in a URI is three characters of a name and not a space. ``options``
+    give endpoints and credentials (see :mod:`paimon_spark.storage.credentials`); others are ignored.
 
-    :raises InvalidInput: the path is empty
+    :raises InvalidInput: the path is empty, or has no bucket
+    :raises InvalidOption: an option of the storage contradicts itself
     :raises UnsupportedFeature: another scheme, or a file URI of another host
     """
     local = path
     match = _SCHEME.fullmatch(path)
     if match is not None:
         scheme, authority, local = match[1].lower(), match[2] or "//", match[3]
+        if scheme in _KINDS:
+            return _object_storage(path, scheme, authority[2:], local, options)
         if scheme != "file":
-            raise UnsupportedFeature(f"path {path!r}: storage scheme {scheme!r} is not supported, only local files are")
+            raise UnsupportedFeature(
+                f"path {path!r}: storage scheme {scheme!r} is not supported; local files, {', '.join(_KINDS)} are"
+            )
         if authority not in ("//", "//localhost"):
             raise UnsupportedFeature(f"path {path!r}: files of another host ({authority[2:]}) are not supported")
     if not local.strip():
         raise InvalidInput(f"path {path!r} names no file or directory")
     return LocalStorage(), os.path.abspath(local)
+
+
+def _object_storage(
+    path: str, scheme: str, authority: str, key: str, options: Mapping[str, str]
+) -> tuple[ObjectStorage, str]:
+    kind = _KINDS[scheme]
+    parts = [part for part in key.split("/") if part]
+    if not authority or not parts or {".", ".."} & set(parts):
+        raise InvalidInput(f"path {path!r}: {scheme}://bucket/path/of/the/table is expected")
+    container, account = authority, None
+    if kind == "azure":
+        names = _AZURE.fullmatch(authority)
+        if names is None:
+            raise InvalidInput(f"path {path!r}: {scheme}://container@account.dfs.core.windows.net/path is expected")
+        container, account = names[1], names[2].lower()
+    bucket = f"{scheme}://{authority}"
+    storage = ObjectStorage(kind, bucket, container, client_config(kind, options, account), _unsafe(options))
+    return storage, "/".join((bucket, *parts))
+
+
+def _unsafe(options: Mapping[str, str]) -> bool:
+    try:
+        return parse_bool(options.get(UNSAFE, "false"))
+    except ValueError as problem:
+        raise InvalidOption(f"option {UNSAFE!r} = {options[UNSAFE]!r}: {problem}") from None

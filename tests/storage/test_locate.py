@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.errors import InvalidInput, UnsupportedFeature
+from paimon_spark.errors import InvalidInput, InvalidOption, UnsupportedFeature
 from paimon_spark.storage.local import LocalStorage
 from paimon_spark.storage.locate import locate
+from paimon_spark.storage.object_store import ObjectStorage
 
 
 @pytest.mark.parametrize(
@@ -34,10 +35,46 @@ def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.Monk
     assert locate("t", {})[1] == os.path.join(os.getcwd(), "t")
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/t", "hdfs:///t", "oss://b/t", "gs://b/t", "abfs://c@a/t"])
+@pytest.mark.parametrize("path", ["hdfs:///t", "oss://b/t", "http://host/t", "viewfs://c/t"])
 def test_other_schemes_are_refused_by_name(path: str) -> None:
     with pytest.raises(UnsupportedFeature, match=path.split(":")[0]):
         locate(path, {})
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "bucket", "container", "root"),
+    [
+        ("s3://b/wh/t", "s3", "s3://b", "b", "s3://b/wh/t"),
+        ("S3A://b//wh/t/", "s3", "s3a://b", "b", "s3a://b/wh/t"),
+        ("gs://b/t%20", "gs", "gs://b", "b", "gs://b/t%20"),
+        (
+            "abfss://c@Acc.dfs.core.windows.net/t",
+            "azure",
+            "abfss://c@Acc.dfs.core.windows.net",
+            "c",
+            "abfss://c@Acc.dfs.core.windows.net/t",
+        ),
+    ],
+)
+def test_object_stores(path: str, kind: str, bucket: str, container: str, root: str) -> None:
+    storage, found = locate(path, {})
+    assert isinstance(storage, ObjectStorage)
+    assert (storage.kind, storage.bucket, storage.container, found) == (kind, bucket, container, root)
+    assert storage.config.get("account_name") == ("acc" if kind == "azure" else None)
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://", "s3:///t", "s3://b", "s3://b/", "s3://b/../t", "abfss://c/t", "abfs://c@a/t"]
+)
+def test_object_paths_that_name_no_table(path: str) -> None:
+    with pytest.raises(InvalidInput, match="is expected"):
+        locate(path, {})
+
+
+def test_commit_unsafe_is_true_or_false() -> None:
+    assert locate("s3://b/t", {"commit.unsafe": "TRUE"})[0] != locate("s3://b/t", {})[0]
+    with pytest.raises(InvalidOption, match=r"commit\.unsafe"):
+        locate("s3://b/t", {"commit.unsafe": "yes"})
 
 
 def test_files_of_another_host_are_refused() -> None:

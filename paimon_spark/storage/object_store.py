@@ -1,0 +1,294 @@
+"""ObjectStorage: the objects of one bucket on S3, Google Cloud Storage or Azure.
+
+A snapshot is published by a conditional put: ``If-None-Match: *`` on S3 and Azure, generation 0 on GCS. The answers,
+and what they mean:
+
+===================  ==============================================================================================
+2xx                  created by us
+412                  lost: somebody else's object has the name
+409                  S3: another conditional put of that name is under way, and may yet fail. Look; if there is
+                     nothing, put again. (Azure: lost.)
+timeout, 5xx, reset  unknown, so an error. Who published reads the object back: it is ours, another's, or missing
+===================  ==============================================================================================
+
+The client repeats failed requests by itself, but not this one: a repeated put would meet the object that its lost first
+attempt had made, and take it for somebody else's.
+
+A store at an endpoint of the user's choice may ignore the condition, and then writers overwrite each other silently.
+So before the first conditional put a probe is put twice; a store that accepts the second one is refused, unless the
+option ``commit.unsafe`` is true; then existence is looked up before a plain put.
+
+Credentials travel with this object to other processes, and nowhere else: they are not in its text, and are taken out of
+every error message.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import io
+import os
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+
+from paimon_spark.errors import CorruptFile, NotFound, PaimonError, StorageError, UnsupportedFeature
+from paimon_spark.storage.credentials import ClientConfig
+from paimon_spark.storage.ranged_file import TAIL, RangedFile
+from paimon_spark.storage.storage import FileInfo
+
+MAX_LISTING = 1_000_000
+_PUT_ATTEMPTS = 10
+_PART_SIZE = 8 * 2**20
+
+
+@dataclass(frozen=True)
+class ObjectStorage:
+    """The objects below ``bucket``, such as ``s3://name`` (no trailing slash), with which every full path begins.
+
+    ``kind`` is s3, gs or azure; ``container`` is the bucket's bare name. Clients are made when they are first needed,
+    once a process.
+    """
+
+    kind: str
+    bucket: str
+    container: str
+    config: ClientConfig = field(default=ClientConfig(), repr=False)
+    unsafe: bool = False
+
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        with self.typed_errors("read", path, NotFound):
+            answer = _obstore().get(self._client(), self._key(path))
+            size = answer.meta["size"]
+            if limit is not None and size > limit:
+                raise CorruptFile(path, f"{size} bytes long, at most {limit} are expected")
+            data: bytes = answer.bytes().to_bytes()
+        if len(data) != size:
+            raise StorageError(f"cannot read {path}: {len(data)} of {size} bytes came")
+        return data
+
+    def open(self, path: str) -> pa.NativeFile:
+        key = self._key(path)
+
+        def fetch(start: int, stop: int) -> memoryview:
+            with self.typed_errors("read", path, NotFound):
+                data = memoryview(_obstore().get_range(self._client(), key, start=start, end=stop))
+            if len(data) != stop - start:
+                raise StorageError(f"cannot read {path}: {len(data)} of {stop - start} bytes came")
+            return data
+
+        size, tail = self._end_of(path)
+        return pa.PythonFile(RangedFile(fetch, size, tail), mode="r")
+
+    def _end_of(self, path: str) -> tuple[int, memoryview]:
+        """The size of an object and its last bytes, in one request where the store can."""
+        key = self._key(path)
+        if self.kind != "azure":
+            with contextlib.suppress(StorageError), self.typed_errors("read", path, NotFound):
+                answer = _obstore().get(self._client(), key, options={"range": {"suffix": TAIL}})
+                return answer.meta["size"], memoryview(answer.bytes())
+        return self.size(path), memoryview(b"")
+
+    def write(self, path: str, data: bytes) -> None:
+        try:
+            with self.typed_errors("write", path):
+                _obstore().put(self._client(), self._key(path), data)
+        except PaimonError:
+            with contextlib.suppress(PaimonError):
+                self.delete(path)
+            raise
+
+    def create(self, path: str) -> BinaryIO:
+        with self.typed_errors("create", path):
+            upload = _obstore().open_writer(self._client(), self._key(path), buffer_size=_PART_SIZE)
+        return cast(BinaryIO, _Upload(self, path, upload))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        if self.unsafe:
+            return self._put_unsafely(path, data)
+        if _needs_probe(self.config) and not self._is_safe(path):
+            raise StorageError(
+                f"cannot publish {path}: its store ignores the condition of a put, so concurrent writers would "
+                "overwrite each other's commits. If there is only ever one writer, set the option commit.unsafe to true"
+            )
+        for attempt in range(_PUT_ATTEMPTS):
+            if attempt:
+                time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 6)))
+            if self._put_new(path, data):
+                return True
+            if self.exists(path):
+                return False
+        raise StorageError(f"cannot publish {path}: the store reported conflicting puts {_PUT_ATTEMPTS} times")
+
+    def _put_unsafely(self, path: str, data: bytes) -> bool:
+        """Look, then put: right as long as nobody else writes."""
+        if self.exists(path):
+            return False
+        self.replace(path, data)
+        return True
+
+    def _put_new(self, path: str, data: bytes) -> bool:
+        obstore = _obstore()
+        with self.typed_errors("publish", path):
+            try:
+                obstore.put(self._client(retries=0), self._key(path), data, mode="create")
+            except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
+                return False
+        return True
+
+    def _is_safe(self, path: str) -> bool:
+        """Whether the store refuses a second conditional put; asked once a process and bucket."""
+        return _is_safe(self, os.getpid(), f"{path.rpartition('/')[0]}/.probe-{uuid.uuid4()}.tmp")
+
+    def replace(self, path: str, data: bytes) -> None:
+        with self.typed_errors("replace", path):
+            _obstore().put(self._client(), self._key(path), data)
+
+    def list(self, directory: str) -> builtins.list[FileInfo]:
+        files = []
+        for found in self._listed(directory)["objects"]:
+            changed = found["last_modified"].timestamp()
+            files.append(FileInfo(found["path"].rpartition("/")[2], found["size"], int(changed * 1000)))
+        if len(files) > MAX_LISTING:
+            raise StorageError(f"{directory} holds more than {MAX_LISTING} files; it is not listed")
+        return files
+
+    def directories(self, directory: str) -> builtins.list[str]:
+        names = [prefix.rstrip("/").rpartition("/")[2] for prefix in self._listed(directory)["common_prefixes"]]
+        return [name for name in names if not name.startswith(".")]
+
+    def _listed(self, directory: str) -> Any:
+        with self.typed_errors("list", directory):
+            return _obstore().list_with_delimiter(self._client(), self._key(directory))
+
+    def exists(self, path: str) -> bool:
+        try:
+            return self.size(path) >= 0
+        except NotFound:
+            return False
+
+    def size(self, path: str) -> int:
+        with self.typed_errors("look up", path, NotFound):
+            return int(_obstore().head(self._client(), self._key(path))["size"])
+
+    def delete(self, path: str) -> None:
+        with contextlib.suppress(NotFound), self.typed_errors("delete", path, NotFound):
+            _obstore().delete(self._client(), self._key(path))
+
+    # ------------------------------------------------------------------ the client
+
+    def _key(self, path: str) -> str:
+        if not path.startswith(self.bucket + "/") or ".." in path.split("/"):
+            raise StorageError(f"{path} is not in {self.bucket}")
+        return path[len(self.bucket) + 1 :]
+
+    def _client(self, retries: int = 10) -> Any:
+        return _client(self, retries, os.getpid())
+
+    @contextlib.contextmanager
+    def typed_errors(self, verb: str, path: str, missing: type[PaimonError] = StorageError) -> Iterator[None]:
+        """Errors of the client as errors of this package, without credentials: the originals may have them."""
+        try:
+            yield
+        except PaimonError:
+            raise
+        except FileNotFoundError:
+            if missing is NotFound:
+                raise NotFound(f"{path} does not exist") from None
+            raise StorageError(f"cannot {verb} {path}: it does not exist") from None
+        except Exception as problem:
+            told = str(problem).partition("\n\nDebug source")[0].strip()
+            text = self.config.without_secrets(f"{type(problem).__name__}: {told}")
+            raise StorageError(f"cannot {verb} {path}: {text[:2000]}") from None
+
+
+class _Upload(io.RawIOBase):
+    """A new object, which appears when it is closed. Parts are sent as they fill."""
+
+    def __init__(self, storage: ObjectStorage, path: str, upload: Any) -> None:
+        self._storage = storage
+        self._path = path
+        self._upload = upload
+        self._size = 0
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        return self._size
+
+    def write(self, data: object) -> int:
+        """Append all of ``data``."""
+        view = memoryview(data).cast("B")  # type: ignore[arg-type]
+        with self._storage.typed_errors("write", self._path):
+            self._upload.write(view)
+        self._size += len(view)
+        return len(view)
+
+    def close(self) -> None:
+        """Make the object complete and durable."""
+        if self.closed:
+            return
+        super().close()
+        with self._storage.typed_errors("write", self._path):
+            self._upload.close()
+
+
+def _obstore() -> Any:
+    try:
+        import obstore
+    except ImportError:
+        raise UnsupportedFeature(
+            "tables in object stores need the package obstore: pip install 'paimon-spark[object-store]'"
+        ) from None
+    return obstore
+
+
+@lru_cache(maxsize=64)
+def _client(storage: ObjectStorage, retries: int, process: int) -> Any:
+    """The client of a bucket; not shared with a forked process, which has none of its threads."""
+    _obstore()
+    from obstore import store
+
+    make: Any = {"s3": store.S3Store, "gs": store.GCSStore, "azure": store.AzureStore}[storage.kind]
+    config = dict(storage.config.values)
+    plain = (config.get("endpoint") or config.get("base_url") or "").startswith("http://")
+    with storage.typed_errors("open", storage.bucket):
+        return make(
+            storage.container,
+            config=config,
+            client_options={"allow_http": plain},
+            retry_config={"max_retries": retries},
+        )
+
+
+def _needs_probe(config: ClientConfig) -> bool:
+    """Whether the store is none of those that are known to keep conditions."""
+    environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    return bool(config.get("endpoint") or config.get("base_url") or environment or os.environ.get("AWS_ENDPOINT"))
+
+
+@lru_cache(maxsize=64)
+def _probed(storage: ObjectStorage, process: int) -> builtins.list[bool]:
+    """What the probe of a bucket found; empty before it."""
+    return []
+
+
+def _is_safe(storage: ObjectStorage, process: int, probe: str) -> bool:
+    verdict = _probed(storage, process)
+    if not verdict:
+        try:
+            storage._put_new(probe, b"probe")
+            verdict.append(not storage._put_new(probe, b"probe again"))
+        finally:
+            with contextlib.suppress(PaimonError):
+                storage.delete(probe)
+    return verdict[0]

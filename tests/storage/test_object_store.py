@@ -1,0 +1,353 @@
+"""ObjectStorage: the promises of a storage, kept over HTTP; and what happens when a server does not answer."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import random
+import threading
+import uuid
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_spark.errors import CommitStateUnknown, CorruptFile, NotFound, StorageError
+from paimon_spark.metadata.commit import Committer
+from paimon_spark.metadata.schema import new_table_schema
+from paimon_spark.metadata.snapshot import Snapshot
+from paimon_spark.metadata.table_metadata import TableMetadata
+from paimon_spark.storage import object_store, ranged_file
+from paimon_spark.storage.locate import locate
+from paimon_spark.storage.object_store import ObjectStorage
+from paimon_spark.storage.ranged_file import RangedFile
+from paimon_spark.storage.storage import Storage
+from paimon_spark.table import PaimonTable
+from paimon_spark.types import fields_from_arrow
+from tests.metadata.made_up import added
+from tests.sizes import seeded, sized
+from tests.storage.moto_server import MotoServer
+from tests.storage.object_server import ObjectServer
+
+NAMES = ("plain", "dt=a%3Ab", "with blank", "q'é=~#?*+&", "a" * 200)
+
+
+@pytest.fixture(params=["moto", "own"])
+def located(request: pytest.FixtureRequest) -> tuple[Storage, str]:
+    """A storage and a directory of it that no other test uses, on either server."""
+    server = request.getfixturevalue("moto" if request.param == "moto" else "server")
+    return locate(f"s3://bucket/{uuid.uuid4()}", server.options)
+
+
+# --------------------------------------------------------------------------- the promises of a storage
+
+
+def test_whole_files(located: tuple[Storage, str]) -> None:
+    storage, root = located
+    for name in NAMES:
+        path = f"{root}/dir/{name}/file"
+        with pytest.raises(NotFound, match="file does not exist"):
+            storage.read(path)
+        assert not storage.exists(path)
+        storage.write(path, b"abc")
+        assert storage.read(path) == storage.read(path, limit=3) == b"abc"
+        assert storage.size(path) == 3
+        assert storage.exists(path)
+        with pytest.raises(CorruptFile, match="3 bytes long, at most 2"):
+            storage.read(path, limit=2)
+        storage.replace(path, b"")
+        assert storage.read(path) == b""
+        storage.delete(path)
+        storage.delete(path)
+        assert not storage.exists(path)
+
+
+def test_listings(located: tuple[Storage, str]) -> None:
+    storage, root = located
+    assert storage.list(root) == []
+    assert storage.directories(root) == []
+    storage.write(f"{root}/one", b"12345")
+    storage.write(f"{root}/.hidden/x", b"")
+    for name in NAMES:
+        storage.write(f"{root}/{name}/two", b"")
+    (file,) = storage.list(root)
+    assert (file.name, file.size) == ("one", 5)
+    assert file.modified_millis > 1_700_000_000_000
+    assert sorted(storage.directories(root)) == sorted(NAMES)
+
+
+def test_put_if_absent_keeps_the_first_content(located: tuple[Storage, str]) -> None:
+    storage, root = located
+    path = f"{root}/snapshot/snapshot-1"
+    assert storage.put_if_absent(path, b"first")
+    assert not storage.put_if_absent(path, b"second")
+    assert storage.read(path) == b"first"
+    assert [file.name for file in storage.list(f"{root}/snapshot")] == ["snapshot-1"]
+
+
+def test_parquet_streams_through_create_and_open(located: tuple[Storage, str]) -> None:
+    storage, root = located
+    rows = np.random.default_rng(0).integers(0, 1 << 40, 200_000)
+    table = pa.table({"a": rows, "b": rows.astype(str)})
+    path = f"{root}/x.parquet"
+    stream = storage.create(path)
+    with pq.ParquetWriter(pa.PythonFile(stream, mode="w"), table.schema) as writer:
+        for start in range(0, len(rows), 50_000):
+            writer.write_table(table.slice(start, 50_000))
+    size = stream.tell()
+    assert not storage.exists(path)
+    stream.close()
+    stream.close()
+    assert storage.size(path) == size
+    with storage.open(path) as file:
+        assert file.size() == size
+        assert pq.read_table(file).equals(table)
+    with pytest.raises(NotFound):
+        storage.open(f"{root}/missing")
+
+
+def test_a_file_of_several_parts(moto: MotoServer) -> None:
+    storage, root = locate(f"s3a://bucket/{uuid.uuid4()}/x", moto.options)
+    data = random.Random(0).randbytes(object_store._PART_SIZE)
+    stream = storage.create(root)
+    for _ in range(3):
+        stream.write(data)
+    assert stream.tell() == 3 * len(data)
+    stream.close()
+    assert storage.read(root) == data * 3
+
+
+def test_ranged_reads_are_those_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranged_file, "READ_AHEAD", 50)
+    chance = seeded("ranged reads")
+    for size in (0, 1, 49, 1000):
+        data = chance.randbytes(size)
+        tail = min(chance.choice((0, 1, 64)), size)
+        file = RangedFile(lambda a, b, data=data: memoryview(data)[a:b], size, memoryview(data)[size - tail :])
+        reference = io.BytesIO(data)
+        for _ in range(300):
+            place, count = chance.randrange(size + 5), chance.randrange(-1, 120)
+            assert file.seek(place) == reference.seek(place) == file.tell()
+            assert file.read(count) == reference.read(count)
+        assert file.seek(0, io.SEEK_END) == size
+        assert file.seek(-tail, io.SEEK_END) == size - tail
+        assert file.readall() == data[size - tail :]
+
+
+def test_storages_are_picklable(located: tuple[Storage, str]) -> None:
+    storage, root = located
+    storage.write(f"{root}/x", b"1")
+    copy = pickle.loads(pickle.dumps(storage))
+    assert copy == storage
+    assert copy.read(f"{root}/x") == b"1"
+
+
+def test_paths_of_other_buckets_are_refused(server: ObjectServer) -> None:
+    storage, root = locate("s3://bucket/t", server.options)
+    for path in ("s3://other/t/x", "/etc/passwd", f"{root}/../../x", "s3://bucket-2/t"):
+        with pytest.raises(StorageError, match="is not in s3://bucket"):
+            storage.read(path)
+
+
+# --------------------------------------------------------------------------- answers that are wrong or missing
+
+
+def failing(answers: dict[str, list[str | None]]) -> object:
+    """A fault that gives the next of its answers for each request of a snapshot, by method; then none."""
+
+    def fault(method: str, key: str) -> str | None:
+        return answers[method].pop(0) if "/snapshot-" in key and answers.get(method) else None
+
+    return fault
+
+
+def test_a_conflict_is_looked_at_and_tried_again(server: ObjectServer) -> None:
+    storage, root = locate("s3://bucket/t", server.options)
+    path = f"{root}/snapshot/snapshot-1"
+    assert storage.put_if_absent(f"{root}/warm/up", b"")
+    server.fault = failing({"PUT": ["conflict", "conflict"]})
+    assert storage.put_if_absent(path, b"mine")
+    server.fault = failing({"PUT": ["conflict"]})
+    assert not storage.put_if_absent(path, b"other")
+    assert server.objects["t/snapshot/snapshot-1"] == b"mine"
+
+
+def test_endless_conflicts_are_an_error(server: ObjectServer) -> None:
+    storage, root = locate("s3://bucket/t", server.options)
+    server.fault = lambda method, key: "conflict" if method == "PUT" and "snapshot-" in key else None
+    with pytest.raises(StorageError, match="conflicting puts 10 times"):
+        storage.put_if_absent(f"{root}/snapshot-1", b"x")
+
+
+@pytest.mark.parametrize("answer", ["lost", "internal", "unavailable"])
+def test_a_put_without_an_answer_is_not_repeated_and_an_error(server: ObjectServer, answer: str) -> None:
+    storage, root = locate("s3://bucket/t", server.options)
+    assert storage.put_if_absent(f"{root}/warm/up", b"")
+    server.fault = failing({"PUT": [answer]})
+    with pytest.raises(StorageError, match="cannot publish"):
+        storage.put_if_absent(f"{root}/snapshot/snapshot-1", b"x")
+    assert [r for r in server.requests if r == ("PUT", "t/snapshot/snapshot-1")] == [("PUT", "t/snapshot/snapshot-1")]
+    assert ("t/snapshot/snapshot-1" in server.objects) == (answer != "unavailable")
+
+
+def test_reads_and_plain_writes_are_repeated(server: ObjectServer) -> None:
+    storage, root = locate("s3://bucket/t", server.options)
+    failures = iter(["unavailable", "unavailable"] * 3)
+    server.fault = lambda method, key: next(failures, None)
+    storage.write(f"{root}/x", b"data")
+    assert storage.read(f"{root}/x") == b"data"
+
+
+def test_a_store_that_ignores_conditions_is_refused(server: ObjectServer) -> None:
+    server.fault = lambda method, key: "careless"
+    storage, root = locate("s3://bucket/t", server.options)
+    path = f"{root}/snapshot/snapshot-1"
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"ignores the condition.*commit\.unsafe"):
+            storage.put_if_absent(path, b"x")
+    assert server.objects == {}
+    unsafe, _ = locate("s3://bucket/t", {**server.options, "commit.unsafe": "true"})
+    assert unsafe.put_if_absent(path, b"x")
+    assert not unsafe.put_if_absent(path, b"y")
+    assert server.objects == {"t/snapshot/snapshot-1": b"x"}
+
+
+# --------------------------------------------------------------------------- commits
+
+
+def new_table(storage: Storage, root: str) -> tuple[TableMetadata, Committer]:
+    fields, highest = fields_from_arrow(pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string())]))
+    schema = new_table_schema(fields, highest, ["k"], [], {"bucket": "2"}, None, 0)
+    metadata = TableMetadata(storage, root)
+    assert metadata.schemas.create(schema)
+    return metadata, Committer(metadata, schema, "me")
+
+
+def committed(metadata: TableMetadata) -> list[Snapshot]:
+    return [metadata.snapshots.get(id_) for id_ in metadata.snapshots.ids()]
+
+
+def test_ambiguous_commits_are_applied_exactly_once(server: ObjectServer) -> None:
+    metadata, committer = new_table(*locate("s3://bucket/t", server.options))
+    commits = sized(200, 2000)
+    chance = seeded("ambiguous commits")
+    for number in range(commits):
+        answers = {"PUT": chance.choices(["lost", "internal", "unavailable", "conflict"], k=chance.randrange(1, 3))}
+        server.fault = failing(answers)
+        assert committer.append([added()], identifier=number).id == number + 1
+    server.fault = lambda method, key: None
+    assert [s.commit_identifier for s in committed(metadata)] == list(range(commits))
+    manifests = {key for key in server.objects if key.startswith("t/manifest/")}
+    used = {f"t/manifest/{name}" for s in committed(metadata) for name in referenced(metadata, s)}
+    assert used == manifests
+
+
+def referenced(metadata: TableMetadata, snapshot: Snapshot) -> Iterator[str]:
+    yield snapshot.base_manifest_list
+    yield snapshot.delta_manifest_list
+    yield from (manifest.name for manifest in metadata.manifests.of_snapshot(snapshot))
+
+
+def test_a_store_that_never_answers_leaves_everything(server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    metadata, committer = new_table(*locate("s3://bucket/t", server.options))
+    committer.append([added()])
+    puts: list[str] = []
+
+    def fault(method: str, key: str) -> str | None:
+        if not key.endswith("snapshot-2") or (method != "PUT" and not puts):
+            return None
+        puts.append(method)
+        return "lost" if len(puts) == 1 else "conflict"
+
+    server.fault = fault
+    with pytest.raises(CommitStateUnknown, match="did not say whether"):
+        committer.append([added()])
+    server.fault = lambda method, key: None
+    (_, second) = committed(metadata)
+    assert metadata.manifests.of_snapshot(second)
+
+
+def test_200_concurrent_commits_make_200_snapshots(moto: MotoServer) -> None:
+    storage, root = locate(f"s3://bucket/{uuid.uuid4()}", moto.options)
+    metadata, _ = new_table(storage, root)
+    schema = metadata.schemas.get(0)
+    threads, commits = 8, sized(5, 25)
+    barrier, failures = threading.Barrier(threads), []
+
+    def work(number: int) -> None:
+        try:
+            committer = Committer(metadata, schema, f"user-{number}")
+            barrier.wait()
+            for identifier in range(commits):
+                committer.append([added()], identifier=identifier)
+        except BaseException as failure:
+            failures.append(failure)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert failures == []
+    found = committed(metadata)
+    assert [s.id for s in found] == list(range(1, threads * commits + 1))
+    for number in range(threads):
+        mine = [s.commit_identifier for s in found if s.commit_user == f"user-{number}"]
+        assert mine == list(range(commits))
+    assert found[-1].total_record_count == 10 * threads * commits
+
+
+# --------------------------------------------------------------------------- tables and secrets
+
+SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("a", pa.int64()), ("b", pa.string())])
+
+
+def test_a_table_on_an_object_store(moto: MotoServer) -> None:
+    path = f"s3a://bucket/{uuid.uuid4()}"
+    options = {**moto.options, "merge-engine": "partial-update", "bucket": "2"}
+    table = PaimonTable.create(path, SCHEMA, ["day", "id"], ["day"], options)
+    table.append(pa.table({"day": ["a:b", "c/d"], "id": [1, 2], "a": [10, 20]}))
+    again = PaimonTable.open(path + "/", moto.options)
+    again.append(pa.table({"day": ["a:b"], "id": [1], "b": ["x"]}))
+    rows = sorted(again.read().to_pylist(), key=lambda row: row["id"])
+    assert [tuple(row.values()) for row in rows] == [("a:b", 1, 10, "x"), ("c/d", 2, 20, None)]
+    assert again.read(columns=["b"], filters=[("day", "=", "a:b")]).to_pylist() == [{"b": "x"}]
+    assert again.check() == []
+    storage = again.metadata.storage
+    storage.write(f"{path}/day=a%3Ab/bucket-0/data-orphan", b"")
+    assert again.remove_orphan_files() == []
+    assert again.read(options={"scan.snapshot-id": "1"}).num_rows == 2
+
+
+def test_credentials_appear_nowhere(server: ObjectServer) -> None:
+    table = PaimonTable.create("s3://bucket/t", SCHEMA, ["id"], options={**server.options, "bucket": "1"})
+    table.append(pa.table({"id": [1], "a": [1]}))
+    opened = PaimonTable.open("s3://bucket/t", server.options)
+    scan = opened.scan(options=server.options)
+    shown = [
+        *(repr(value) for value in (opened.metadata, opened.table_schema, opened.options, scan, scan.splits)),
+        str(opened.metadata.storage),
+        repr(dict(opened.options)),
+    ]
+    for answer in ("unavailable", "internal", "conflict"):
+        server.fault = lambda method, key, answer=answer: answer if "snapshot" in key else None
+        storage, root = locate("s3://bucket/t", server.options)
+        with pytest.raises(StorageError) as caught:
+            storage.put_if_absent(f"{root}/snapshot/snapshot-9", b"")
+        shown.append(repr(caught.value))
+        shown.append(repr(caught.value.__cause__))
+    assert not [text for text in shown if "CANARY" in text]
+    for data in (*server.objects.values(), pickle.dumps(scan.splits)):
+        assert b"CANARY" not in data
+    assert b"CANARY" in pickle.dumps(scan)
+
+
+def test_a_server_that_tells_secrets_is_not_quoted() -> None:
+    config = ObjectStorage("s3", "s3://b", "b", locate("s3://b/t", {"s3.secret-key": "CANARY"})[0].config)
+    with pytest.raises(StorageError) as caught, config.typed_errors("read", "s3://b/x"):
+        raise OSError("signature of CANARY for http://host/x?sig=CANARY2&se=3 is wrong\n\nDebug source: CANARY3")
+    assert "signature of *** for http://host/x?… is wrong" in str(caught.value)
+    assert "CANARY" not in str(caught.value)
