@@ -11,7 +11,7 @@ run = home="$$($(1)/bin/python -m tests.java.jvm)" && \
 	JAVA_HOME="$$home" PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python" \
 	$(2) $(1)/bin/python
 
-.PHONY: help demo test lint bench clean distclean
+.PHONY: help demo test lint bench bench-lookup clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo 'make test       lint, the tests under Spark 4.0, then the whole suite under the newest Spark'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make bench      against pypaimon, its Rust core and Java; the last line is JSON'
+	@echo 'make bench-lookup   the local lookup stores against those of Java'
 	@echo 'make clean      remove what builds and runs leave behind'
 	@echo 'make distclean  remove the environments and downloads too'
 
@@ -39,6 +40,9 @@ test: lint $(VENV_SPARK40)/.installed $(VENV_PYPAIMON)/.installed
 
 bench: $(VENV)/.installed $(VENV_PYPAIMON)/.installed
 	@$(call run,$(VENV)) -m benchmarks
+
+bench-lookup: $(VENV)/.installed
+	@$(call run,$(VENV)) -m benchmarks.lookup
 
 # $(call install,VENV,WHAT): a new environment if there is none, and WHAT in it
 define install

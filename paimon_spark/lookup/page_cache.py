@@ -171,10 +171,11 @@ class AddressSpace:
         self.last_use[last] = cache.time
         for i in np.flatnonzero(last - first > 1).tolist():
             self.last_use[first[i] : last[i]] = cache.time
-        for frame in np.flatnonzero((self.last_use == cache.time) & ~self.resident).tolist():
+        missing = np.flatnonzero((self.last_use == cache.time) & ~self.resident).tolist()
+        cache.make_room(len(missing) * self._frame)
+        for frame in missing:
             start = frame * self._frame
             stop = min(start + self._frame, self._length)
-            cache.make_room(self._frame)
             self._memory[start:stop] = np.frombuffer(self._load(start, stop), np.uint8)
             self.resident[frame] = True
             cache.budget.used += self._frame
