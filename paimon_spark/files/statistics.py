@@ -238,4 +238,8 @@ def _group_statistics(
     lower, upper = (
         decode(rows, types, [at])[0] for rows in ([s.lower for s in statistics], [s.upper for s in statistics])
     )
+    if field.type.root == "CHAR":
+        # ORC pads CHAR values with blanks, and so its bounds; what is read is not padded.
+        padded = to_arrow(np.array([f.name.endswith(".orc") for f in files]))
+        lower, upper = (pc.if_else(padded, pa.nulls(count, type_), bound) for bound in (lower, upper))
     return lower, upper, nulls

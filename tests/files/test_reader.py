@@ -216,7 +216,7 @@ def test_few_or_many_deleted_rows_are_left_out_alike(gone: Iterable[int]) -> Non
 
 def test_a_missing_file_names_the_likely_reason(stored: Stored) -> None:
     directory, file, schema = stored
-    gone = dataclasses.replace(file, name="data-gone-0.parquet")
+    gone = file._replace(name="data-gone-0.parquet")
     with pytest.raises(NotFound, match=r"data-gone-0\.parquet.*expired"):
         read(directory, gone, schema)
 
@@ -224,9 +224,9 @@ def test_a_missing_file_names_the_likely_reason(stored: Stored) -> None:
 def test_sizes_and_counts_must_agree_with_the_metadata(stored: Stored) -> None:
     directory, file, schema = stored
     with pytest.raises(CorruptFile, match="bytes long"):
-        read(directory, dataclasses.replace(file, size=file.size + 1), schema)
+        read(directory, file._replace(size=file.size + 1), schema)
     with pytest.raises(CorruptFile, match="10000 rows"):
-        read(directory, dataclasses.replace(file, row_count=ROWS - 1), schema)
+        read(directory, file._replace(row_count=ROWS - 1), schema)
 
 
 def test_every_flipped_byte_of_the_pages_is_an_error_or_harmless(stored: Stored, tmp_path: Path) -> None:
@@ -253,14 +253,14 @@ def test_garbage_is_corrupt(stored: Stored, tmp_path: Path, extension: str, cont
     _, file, schema = stored
     (tmp_path / f"x.{extension}").write_bytes(content)
     with pytest.raises(CorruptFile, match=f"x.{extension}"):
-        read(tmp_path, dataclasses.replace(file, name=f"x.{extension}", size=len(content)), schema)
+        read(tmp_path, file._replace(name=f"x.{extension}", size=len(content)), schema)
 
 
 def test_other_formats_are_refused_by_name(stored: Stored, tmp_path: Path) -> None:
     _, file, schema = stored
     (tmp_path / "data-1.lance").write_bytes(b"")
     with pytest.raises(UnsupportedFeature, match=r"data-1\.lance.*'lance'"):
-        read(tmp_path, dataclasses.replace(file, name="data-1.lance", size=0), schema)
+        read(tmp_path, file._replace(name="data-1.lance", size=0), schema)
 
 
 def test_kinds_beyond_the_four_are_corrupt(tmp_path: Path) -> None:
@@ -279,10 +279,10 @@ def test_orc_stripes(tmp_path: Path) -> None:
     assert orc.ORCFile(tmp_path / "x.orc").nstripes > 2
     schema = schema_of(FIELDS)
     (like,) = write(tmp_path, schema, numbered(_table(10)))
-    file = dataclasses.replace(like, name="x.orc", size=(tmp_path / "x.orc").stat().st_size, row_count=n)
+    file = like._replace(name="x.orc", size=(tmp_path / "x.orc").stat().st_size, row_count=n)
     assert read(tmp_path, file, schema, batch_rows=1000).values.equals(table)
     deletion = Deleted(frozenset(range(3, 30_000)))
     rows = read(tmp_path, file, schema, deletion=deletion, fields=[FIELDS[0]], batch_rows=999)
     assert rows.values.column("k").to_pylist() == [0, 1, 2, *range(30_000, n)]
     with pytest.raises(CorruptFile, match="rows"):
-        read(tmp_path, dataclasses.replace(file, row_count=n + 1), schema)
+        read(tmp_path, file._replace(row_count=n + 1), schema)

@@ -35,7 +35,7 @@ FLAT = {
     "BINARY(3)": st.binary(min_size=3, max_size=3),
     "DATE": st.integers(-700_000, 2_900_000),
     "TIME(3)": st.integers(0, 86_399_999),
-    "TIMESTAMP(3)": st.integers(-(10**14), 10**14),
+    "TIMESTAMP(3)": st.integers(-(6 * 10**13), 10**14),
     "TIMESTAMP(6)": st.integers(-(6 * 10**16), 10**17),
     "TIMESTAMP(6) WITH LOCAL TIME ZONE": st.integers(-(6 * 10**16), 10**17),
 }

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from paimon_spark.errors import InvalidInput, UnsupportedFeature
 from paimon_spark.table import PaimonTable
+from paimon_spark.types import NESTED
 from tests.java.rows import assert_same_rows, golden_snapshots, golden_table
 
 DATA = Path(__file__).parent.parent / "data"
@@ -81,3 +83,16 @@ def test_level_0_of_deletion_vector_tables_is_visible_at_once(golden: Path, name
 def test_missing_engines_are_refused_by_name(golden: Path, name: str) -> None:
     with pytest.raises(UnsupportedFeature, match=REFUSED[name.split("/")[1]]):
         _table(golden / name).read()
+
+
+@pytest.mark.parametrize("name", [n for n in READABLE if "/all_types_" in n])
+def test_a_filter_on_any_column_finds_the_rows_that_have_its_value(golden: Path, name: str) -> None:
+    table = _table(golden / name)
+    rows = table.read()
+    for field in table.table_schema.fields:
+        values = rows.column(field.name)
+        if field.type.root in NESTED or values.null_count == len(values):
+            continue
+        value = values.drop_null()[0].as_py()
+        found = table.read(filters=[(field.name, "==", value)])
+        assert_same_rows(found, rows.filter(pc.equal(values, pa.scalar(value, values.type))))
