@@ -1,13 +1,15 @@
 """The workload of the fault sweeps, and what has to hold whatever went wrong in it.
 
-A partial-update table is created, three feeds upsert what they know, and the result is read. After a fault the table
-holds what the acknowledged steps wrote, or one step more when the step itself said that nobody knows. Then the step
+A partial-update table is created, three feeds upsert what they know, it may be compacted in between, and the result is
+read. After a fault the table holds what the acknowledged steps wrote, or one step more when the step itself said that
+nobody knows. Then the step
 that failed is repeated as the same commit (same user, same identifier), the rest follows, and the table is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,7 +24,7 @@ FEEDS = (
     pa.table({"id": [2, 3, 4], "b": ["two", "three", "four"]}),
     pa.table({"id": [1, 4, 5], "c": [0.1, 0.4, 0.5], "a": [11, None, 50]}),
 )
-OPTIONS = {"merge-engine": "partial-update", "bucket": "1"}
+CREATE, COMPACT, FULL, READ = "create", "compact", "compact fully", "read"
 USER = "feeds"
 Rows = dict[int, tuple[object, ...]]
 
@@ -44,13 +46,8 @@ def rows_of(table: PaimonTable, **options: str) -> Rows:
     return {row["id"]: (row["a"], row["b"], row["c"]) for row in rows}
 
 
-def create(path: str) -> None:
-    """Step 0."""
-    PaimonTable.create(path, SCHEMA, ["id"], options=OPTIONS)
-
-
 def append(path: str, feed: int) -> None:
-    """Steps 1 to 3: commit a feed under the identifier that it always has."""
+    """Commit a feed under the identifier that it always has."""
     write = PaimonTable.open(path).new_write()
     write.user = USER
     task = write.task(0)
@@ -63,62 +60,79 @@ def append(path: str, feed: int) -> None:
     write.commit([message], identifier=feed)
 
 
-def read(path: str) -> None:
-    """The last step."""
-    assert rows_of(PaimonTable.open(path)) == expected(len(FEEDS))
+@dataclass(frozen=True)
+class Workload:
+    """A table's options, and steps: a number appends that feed, texts do what they say."""
+
+    options: Mapping[str, str]
+    steps: tuple[int | str, ...]
+
+    def run(self, path: str, done: int = 0) -> tuple[int, PaimonError | None]:
+        """Run the steps after the first ``done``; how many are done when one fails, and its error."""
+        for number, step in enumerate(self.steps[done:], done):
+            try:
+                self._do(path, step)
+            except PaimonError as problem:
+                return number, problem
+        return len(self.steps), None
+
+    def _do(self, path: str, step: int | str) -> None:
+        if isinstance(step, int):
+            append(path, step)
+        elif step == CREATE:
+            PaimonTable.create(path, SCHEMA, ["id"], options=self.options)
+        elif step == READ:
+            assert rows_of(PaimonTable.open(path)) == expected(len(FEEDS))
+        else:
+            PaimonTable.open(path).compact(full=step == FULL)
+
+    def check_after_fault(self, path: str, done: int, problem: PaimonError) -> None:
+        """The table is what the ``done`` acknowledged steps made it, or one more if nobody knows."""
+        feeds = sum(isinstance(step, int) for step in self.steps[:done])
+        allowed = [feeds]
+        if isinstance(problem, CommitStateUnknown) and isinstance(self.steps[done], int):
+            allowed.append(feeds + 1)
+        try:
+            table = PaimonTable.open(path)
+        except NotFound:
+            assert done == 0, f"the table is gone after {done} steps"
+            return
+        assert done > 0 or isinstance(problem, StorageError), f"created, but {problem!r}"
+        committed = len(feeds_of(table))
+        assert committed in allowed, f"{committed} commits after {done} steps and {problem!r}"
+        check_every_snapshot(table)
+
+    def finish(self, path: str, done: int) -> PaimonTable:
+        """Repeat the step that failed, and go on to the end."""
+        if done == 0 and PaimonTable.exists(path):
+            done = 1
+        done, problem = self.run(path, done)
+        assert problem is None, problem
+        table = PaimonTable.open(path)
+        assert feeds_of(table) == [1, 2, 3]
+        check_every_snapshot(table)
+        return table
 
 
-STEPS: tuple[Callable[[str], None], ...] = (
-    create,
-    *(lambda path, feed=feed: append(path, feed) for feed in range(1, len(FEEDS) + 1)),
-    read,
+APPENDS = Workload({"merge-engine": "partial-update", "bucket": "1"}, (CREATE, 1, 2, 3, READ))
+COMPACTIONS = Workload(
+    {"merge-engine": "partial-update", "bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"},
+    (CREATE, 1, COMPACT, 2, COMPACT, 3, FULL, READ),
 )
 
 
-def run(path: str, done: int = 0) -> tuple[int, PaimonError | None]:
-    """Run the steps after the first ``done``; how many are done when one fails, and its error."""
-    for number, step in enumerate(STEPS[done:], done):
-        try:
-            step(path)
-        except PaimonError as problem:
-            return number, problem
-    return len(STEPS), None
-
-
-def check_after_fault(path: str, done: int, problem: PaimonError) -> None:
-    """The table is what the ``done`` acknowledged steps made it."""
-    feeds = max(done - 1, 0)
-    allowed = [feeds]
-    if isinstance(problem, CommitStateUnknown):
-        allowed.append(feeds + 1)
-    try:
-        table = PaimonTable.open(path)
-    except NotFound:
-        assert done == 0, f"the table is gone after {done} steps"
-        return
-    assert done > 0 or isinstance(problem, StorageError), f"created, but {problem!r}"
-    committed = len(table.snapshots())
-    assert committed in allowed, f"{committed} commits after {done} steps and {problem!r}"
-    check_every_snapshot(table)
+def feeds_of(table: PaimonTable) -> list[int]:
+    """The feeds that were committed, in order."""
+    return [s.commit_identifier for s in table.snapshots() if s.commit_kind == "APPEND"]
 
 
 def check_every_snapshot(table: PaimonTable) -> None:
     """Each snapshot holds the feeds up to it, and nothing that it refers to is missing or damaged."""
+    feeds = 0
     for snapshot in table.snapshots():
-        assert rows_of(table, **{"scan.snapshot-id": str(snapshot.id)}) == expected(snapshot.id)
+        feeds += snapshot.commit_kind == "APPEND"
+        assert rows_of(table, **{"scan.snapshot-id": str(snapshot.id)}) == expected(feeds)
     assert table.check(all_snapshots=True) == []
-
-
-def finish(path: str, done: int) -> PaimonTable:
-    """Repeat the step that failed, and go on to the end."""
-    if done == 0 and PaimonTable.exists(path):
-        done = 1
-    done, problem = run(path, done)
-    assert problem is None, problem
-    table = PaimonTable.open(path)
-    assert [s.commit_identifier for s in table.snapshots()] == [1, 2, 3]
-    check_every_snapshot(table)
-    return table
 
 
 def leftovers(table: PaimonTable) -> set[str]:
