@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paimon_spark.options import COMPACTION_TRIGGER, Option, Options, parse_bool, parse_duration, parse_memory
+from paimon_spark.options import COMPACTION_TRIGGER, MB, Option, Options, parse_bool, parse_duration, parse_memory
 
 NO_INT: int | None = None
 NO_MILLIS: float | None = None
@@ -57,6 +57,7 @@ FORCE_UP_LEVEL_0 = Option("compaction.force-up-level-0", False, parse_bool)
 FORCE_REWRITE_ALL_FILES = Option("compaction.force-rewrite-all-files", False, parse_bool)
 FORCE_LOOKUP = Option("force-lookup", False, parse_bool)
 BITMAP_64 = Option("deletion-vectors.bitmap64", False, parse_bool)
+SORT_BUFFER_SIZE = Option("sort-spill-buffer-size", 64 * MB, parse_memory)
 LOOKUP_COMPACT = Option("lookup-compact", "radical", _depth)
 LOOKUP_COMPACT_MAX_INTERVAL = Option("lookup-compact.max-interval", NO_INT, _whole(1))
 

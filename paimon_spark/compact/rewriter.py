@@ -1,7 +1,9 @@
 """Rewriting: the rows of some sorted runs, merged, in new files of the output level.
 
-Everything streams: a batch of each run is in memory, the window that is being merged, and the row group that the
-writer collects. Deletion vectors are applied to the inputs first, for what they delete has no part in a merge.
+Everything streams: in memory are the rows of each run that wait for the others (all together no more than
+``sort-spill-buffer-size``, or a batch of each run), those that are being merged, and the row group that the writer
+collects (``parquet.block.size``). Deletion vectors are applied to the inputs first, for what they delete has no part
+in a merge.
 
 Source: ``MergeTreeCompactRewriter`` of Apache Paimon.
 """
@@ -10,17 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from paimon_spark.compact.bucket_files import BucketFiles
+from paimon_spark.compact.compact_options import SORT_BUFFER_SIZE
 from paimon_spark.compact.deletion_maintainer import DeletionVectorMaintainer
 from paimon_spark.compact.task import Section
 from paimon_spark.files.key_values import KeyValues
 from paimon_spark.files.writer import RollingWriter
 from paimon_spark.merge.engine import MergeEngine, merge_engine
 from paimon_spark.merge.run_order import oldest_first
-from paimon_spark.merge.sorted_merge import merge_runs
+from paimon_spark.merge.sorted_merge import WINDOW_ROWS, merge_runs
 from paimon_spark.metadata.data_file import COMPACT, DataFile
 
 
@@ -65,8 +69,16 @@ class Rewriter:
             yield from self.files.read(file, self.files.schema.fields, sequence=True, deletion=vector)
 
     def merge(self, runs: Sequence[Iterator[KeyValues]]) -> Iterator[KeyValues]:
-        """The merged rows of some runs, oldest first."""
-        return merge_runs(runs, self.files.schema.key_fields, self._engine)
+        """The merged rows of some runs, oldest first.
+
+        Requires: the batches of a run have about the same width.
+        """
+        buffer = self.files.schema.options.get_option(SORT_BUFFER_SIZE)
+        heads = [next(run, None) for run in runs]
+        width = max((head.nbytes / max(len(head), 1) for head in heads if head is not None), default=1.0)
+        rows = int(buffer / (max(width, 1.0) * max(len(runs), 1)))
+        rest = [run if head is None else chain([head], run) for head, run in zip(heads, runs, strict=True)]
+        return merge_runs(rest, self.files.schema.key_fields, self._engine, min(max(rows, 1), WINDOW_ROWS))
 
     def _merged(self, section: Section) -> Iterator[KeyValues]:
         return self.merge([self.run(run) for run in oldest_first(section)])
