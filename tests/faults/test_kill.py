@@ -1,0 +1,126 @@
+"""Writers and compactors are killed at random moments: what they were told is committed stays, and nothing else shows.
+
+A worker says over a pipe that it begins a commit, and that it has returned. When it is killed, the table must hold
+every commit that had returned, may hold the one under way, and holds it whole.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.table import PaimonTable
+from tests.sizes import seeded, sized
+
+SCHEMA = pa.schema([("id", pa.int64()), ("worker", pa.int64()), ("half", pa.int64())])
+ROWS = 4
+KILLS_A_TABLE = 10
+LONGEST_LIFE_SECONDS = 0.3
+# Pandas, because pyarrow looks whether it is there when it makes arrays of lists.
+PRELOADED = [
+    "pandas",
+    "tests.faults.test_kill",
+    "fastavro",
+    "fastavro.write",
+    "backports.zstd",
+    "pyarrow.parquet",
+    "pyarrow.pandas_compat",
+]
+
+WRITERS = {"merge-engine": "partial-update", "bucket": "2"}
+COMPACTORS = {**WRITERS, "deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "2"}
+
+
+def work(path: str, first: int, compacting: bool, pipe: Connection) -> None:
+    """Commit numbers from ``first`` on, until killed: each is ROWS new rows, and an update of the rows before."""
+    number = first
+    while True:
+        pipe.send(("begin", number))
+        PaimonTable.open(path).append(commit_of(number))
+        pipe.send(("end", number))
+        if compacting:
+            PaimonTable.open(path).compact()
+        number += 1
+
+
+def commit_of(number: int) -> pa.Table:
+    ids = [number * ROWS + i for i in range(ROWS)]
+    olds = [(number - 1) * ROWS + i for i in range(ROWS)] if number else []
+    return pa.table(
+        {
+            "id": pa.array(ids + olds, pa.int64()),
+            "worker": pa.array([number] * ROWS + [None] * len(olds), pa.int64()),
+            "half": pa.array([None] * ROWS + [number] * len(olds), pa.int64()),
+        }
+    )
+
+
+def expected(numbers: list[int]) -> dict[int, tuple[int | None, int | None]]:
+    rows: dict[int, list[int | None]] = {}
+    for number in numbers:
+        for row in commit_of(number).to_pylist():
+            known = rows.setdefault(row["id"], [None, None])
+            known[0] = row["worker"] if row["worker"] is not None else known[0]
+            known[1] = row["half"] if row["half"] is not None else known[1]
+    return {key: (value[0], value[1]) for key, value in rows.items()}
+
+
+def kill_once(path: str, first: int, compacting: bool, chance: random.Random) -> tuple[int, int]:
+    """Start a worker and kill it; the last number that had ended and the last that had begun."""
+    context = multiprocessing.get_context("forkserver")
+    mine, theirs = context.Pipe(duplex=False)
+    worker = context.Process(target=work, args=(path, first, compacting, theirs))
+    worker.start()
+    theirs.close()
+    assert mine.recv() == ("begin", first)
+    time.sleep(chance.uniform(0, LONGEST_LIFE_SECONDS))
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.join()
+    assert worker.exitcode == -signal.SIGKILL
+    last = {"begin": first, "end": first - 1}
+    while True:
+        try:
+            event, number = mine.recv()
+        except (EOFError, OSError):
+            break
+        last[event] = number
+    mine.close()
+    return last["end"], last["begin"]
+
+
+@pytest.mark.parametrize("compacting", [False, True], ids=["writers", "compactors"])
+def test_killed_processes_lose_nothing(tmp_path: Path, compacting: bool) -> None:
+    multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
+    chance = seeded("kills")
+    kills, committed, unanswered, compactions = sized(50, 1000), 0, 0, 0
+    for table_number in range(kills // KILLS_A_TABLE):
+        path = str(tmp_path / str(table_number))
+        PaimonTable.create(path, SCHEMA, ["id"], options=COMPACTORS if compacting else WRITERS)
+        next_number = 0
+        for _ in range(KILLS_A_TABLE):
+            ended, begun = kill_once(path, next_number, compacting, chance)
+            table = PaimonTable.open(path)
+            appends = [s for s in table.snapshots() if s.commit_kind == "APPEND"]
+            assert ended + 1 <= len(appends) <= begun + 1
+            unanswered += len(appends) - (ended + 1)
+            next_number = len(appends)
+            rows = {row["id"]: (row["worker"], row["half"]) for row in table.read().to_pylist()}
+            assert rows == expected(list(range(next_number)))
+            assert table.check() == []
+        committed += next_number
+        compactions += len(table.snapshots()) - next_number
+        table.remove_orphan_files(timedelta(0))
+        assert table.remove_orphan_files(timedelta(0), dry_run=True) == []
+        assert table.check(all_snapshots=True) == []
+    print(f"{kills} kills, {committed} commits ({unanswered} of them without an answer), {compactions} compactions")
+    assert committed
