@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 
 from paimon_spark.spark.options import COLUMNS, FILTERS, columns_json, filters_json
-from paimon_spark.spark.source import NAME, PaimonDataSource
+from paimon_spark.spark.source import PaimonDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,8 +20,12 @@ def register(spark: SparkSession) -> None:
     Spark finds the installed package by itself. This is for packages that it cannot see at start, such as one added
     by ``addPyFile``.
     """
+    _register(spark, PaimonDataSource)
+
+
+def _register(spark: SparkSession, source: type[PaimonDataSource]) -> None:
     try:
-        spark.dataSource.register(PaimonDataSource)
+        spark.dataSource.register(source)
     except AnalysisException as error:
         # Spark 4.0 refuses a name that it has already, also when it found the source by itself.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
@@ -33,20 +37,56 @@ def read(
     path: str,
     columns: Sequence[str] | None = None,
     filters: Iterable[Any] | None = None,
-    **options: str,
+    **options: Any,
 ) -> DataFrame:
     """The table at ``path`` as a DataFrame that reads only ``columns`` and the rows that satisfy ``filters``.
 
-    ``filters`` are (column, operator, value) tuples as in :mod:`paimon_spark.predicate`; ``options`` such as
-    ``**{"scan.snapshot-id": "3"}`` are those of ``spark.read.format("paimon-py")``. The DataFrame keeps reading the
-    snapshot that is newest now.
+    The same rows as ``spark.read.format("paimon-py")``, faster: parquet files that need no merging go through Spark's
+    own reader, which also prunes columns and row groups for what the query does with the DataFrame; the rest goes
+    through the Python source. How many went which way is logged at level INFO as ``paimon_spark``, and shown in the
+    plan. The columns of the DataFrame are nullable, as with all files that Spark reads.
 
-    :raises InvalidInput: a filter compares with something that no column holds
+    ``filters`` are (column, operator, value) tuples as in :mod:`paimon_spark.predicate`; ``options`` such as
+    ``**{"scan.snapshot-id": "3"}`` are those of ``spark.read.format("paimon-py")``, and ``scan.native`` (``false``:
+    everything through Python) and ``scan.native.broadcast-size`` (64 mb; files whose deletion vectors do not fit go
+    through Python). The DataFrame keeps reading the snapshot that is newest now.
+
+    :raises NotFound: there is no such table or snapshot
+    :raises InvalidInput: an unknown column, a filter or an option that does not fit
     """
-    register(spark)
-    reader = spark.read.format(NAME).options(**options)
+    given = {key.lower(): _text(value) for key, value in options.items()} | {"path": path}
     if columns is not None:
-        reader = reader.option(COLUMNS, columns_json(columns))
+        given[COLUMNS] = columns_json(columns)
     if filters is not None:
-        reader = reader.option(FILTERS, filters_json(filters))
-    return reader.load(path)
+        given[FILTERS] = filters_json(filters)
+    return _native(spark, given) or _source(spark, PaimonDataSource, given)
+
+
+def _native(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None:
+    """What ``options`` describe, as far as possible through Spark's own reader; None when that is not at all."""
+    from paimon_spark.spark.native_plan import NativePlan
+    from paimon_spark.spark.native_rest import RestDataSource, pinned
+    from paimon_spark.spark.native_scan import NativeScan, is_supported, log_plan
+    from paimon_spark.spark.reader import open_scan
+
+    if not is_supported(spark):
+        return None
+    scan = open_scan(options)
+    plan = NativePlan.of(scan, scan.splits)
+    log_plan(scan, plan)
+    if not plan.files:
+        return None
+    frame: DataFrame = NativeScan(spark, scan, plan).frame()
+    if plan.rest:
+        rest = {**options, **pinned(scan), COLUMNS: columns_json(scan.columns)}
+        frame = frame.union(_source(spark, RestDataSource, rest))
+    return frame
+
+
+def _source(spark: SparkSession, source: type[PaimonDataSource], options: Mapping[str, str]) -> DataFrame:
+    _register(spark, source)
+    return spark.read.format(source.name()).options(**options).load()
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

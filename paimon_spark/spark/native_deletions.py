@@ -1,0 +1,111 @@
+"""Deleted rows of files that Spark's own reader reads.
+
+Spark knows the position of each row in its file (``_metadata.row_index``), and which file that is. The deletion vectors
+of all files are broadcast, cut into chunks, and every row asks for the chunk that it lies in::
+
+    file        64 bits   hash of the file's name; the upper 44 bits are checked to be different for all files
+    chunk       = position >> 12
+    key         = file ^ chunk                          (chunk < 2**19, so keys of different files differ)
+    words       64 x 64 bits                            bit (position & 63) of word (position >> 6) & 63: deleted
+
+A chunk without deleted rows is not there. The join is an outer one on one 64-bit number, into a few hundred kilobytes
+for five million rows, however many of them are deleted: an anti-join on (file, position) has an entry a deleted row and
+twice the cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import types as spark
+
+from paimon_spark.metadata.deletion_vector import DeletionVector
+from paimon_spark.metadata.index_manifest import DeletionVectorRef
+
+_CHUNK_BITS = 12
+_CHUNK_ROWS = 1 << _CHUNK_BITS
+_WORDS = _CHUNK_ROWS // 64
+_FILE_SHIFT = 20
+_CHUNK_BYTES = 8 * _WORDS + 64
+_CHUNKS = spark.StructType(
+    [spark.StructField("key", spark.LongType()), spark.StructField("words", spark.ArrayType(spark.LongType()))]
+)
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def broadcast_bytes(ref: DeletionVectorRef, row_count: int) -> int:
+    """At most so many bytes are broadcast for the vector of a file of ``row_count`` rows."""
+    chunks = -(-row_count // _CHUNK_ROWS)
+    affected = chunks if ref.cardinality is None else min(chunks, ref.cardinality)
+    return affected * _CHUNK_BYTES
+
+
+@dataclass(frozen=True)
+class FileHashes:
+    """A 64-bit number for each of some file names, that Spark computes from the name of the file a row comes from."""
+
+    salt: int
+    numbers: dict[str, int]
+
+    @classmethod
+    def of(cls, session: Any, names: Sequence[str]) -> FileHashes:
+        """Numbers whose upper 44 bits all differ. Requires: the names do."""
+        frame = session.createDataFrame(pa.table({"name": pa.array(names, pa.string())}))
+        salt = 0
+        while True:
+            hashes = [row[0] for row in frame.select(_hash(F.col("name"), salt)).collect()]
+            if len({number >> _FILE_SHIFT for number in hashes}) == len(names):
+                return cls(salt, dict(zip(names, hashes, strict=True)))
+            salt += 1
+
+    def of_row(self, metadata: Any) -> Any:
+        """The number of the file that a row comes from; ``metadata`` is Spark's ``_metadata`` column."""
+        return _hash(metadata["file_name"], self.salt)
+
+
+def _hash(name: Any, salt: int) -> Any:
+    return F.xxhash64(name, F.lit(salt))
+
+
+def without_deleted(session: Any, rows: Any, file: str, position: str, vectors: Any) -> Any:
+    """The DataFrame ``rows`` without its deleted rows. ``file`` and ``position`` name columns of it.
+
+    ``vectors`` are (number of the file, its :class:`DeletionVector`) pairs.
+    """
+    chunks = session.createDataFrame(_chunk_table(vectors), _CHUNKS)
+    wanted = F.col(file).bitwiseXOR(F.shiftright(F.col(position), _CHUNK_BITS))
+    joined = rows.join(F.broadcast(chunks), wanted == chunks["key"], "left")
+    word = F.get(chunks["words"], F.shiftright(F.col(position), 6).bitwiseAND(F.lit(_WORDS - 1)).cast("int"))
+    bit = _shifted(word, F.col(position).bitwiseAND(F.lit(63)).cast("int")).bitwiseAND(F.lit(1).cast("long"))
+    return joined.where(F.coalesce(bit, F.lit(0).cast("long")) == 0)
+
+
+def _shifted(word: Any, bits: Any) -> Any:
+    return F.call_function("shiftright", word, bits)
+
+
+def _chunk_table(vectors: Sequence[tuple[int, DeletionVector]]) -> pa.Table:
+    keys: list[Int64Array] = []
+    words: list[Int64Array] = []
+    for number, vector in vectors:
+        positions = vector.positions()
+        numbers, index = np.unique(positions >> _CHUNK_BITS, return_inverse=True)
+        bits = np.zeros(len(numbers) * _CHUNK_ROWS, np.bool_)
+        bits[index * _CHUNK_ROWS + (positions & (_CHUNK_ROWS - 1))] = True
+        keys.append(numbers ^ np.int64(number))
+        words.append(np.packbits(bits, bitorder="little").view("<i8"))
+    flat = np.concatenate([np.zeros(0, np.int64), *words])
+    offsets = np.arange(0, len(flat) + 1, _WORDS, dtype=np.int32)
+    return pa.table(
+        {
+            "key": pa.array(np.concatenate([np.zeros(0, np.int64), *keys])),
+            "words": pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat)),
+        }
+    )

@@ -1,0 +1,214 @@
+"""A table as one DataFrame: what needs no merging through Spark's own parquet reader, the rest through Python.
+
+A Python source hands every row through Arrow to the JVM, with all its columns, whatever the query needs of it. A file
+that needs no merging is plain parquet and a mask, and Spark's reader is twice as fast on it, prunes columns and row
+groups, and counts rows without reading any. So a scan becomes a union (:mod:`paimon_spark.spark.native_plan`)::
+
+    files of one shape and partition, no vectors    parquet scan → columns, partition literals → filter
+    the same with vectors                           parquet scan → join with chunks of vectors → …
+    all that must be merged                         Python source, pinned to the same snapshot and plan
+
+Files have one shape when their columns have the same names and types. With more than ``_SCANS`` partitions the files
+of all partitions are one scan, and a second broadcast join gives each file its partition values, which come from the
+manifest and never from a path.
+
+Session settings that change what Spark reads from parquet (rebasing of dates, missing and corrupt files, globs) are set
+for each scan. Page checksums are verified.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import types as spark
+
+from paimon_spark.errors import NotFound
+from paimon_spark.metadata.deletion_vector import read_deletion_vector
+from paimon_spark.read.scan import Scan
+from paimon_spark.rows.binary_row import decode
+from paimon_spark.spark.batches import outgoing, outgoing_schema
+from paimon_spark.spark.native_columns import file_schema, fresh_name, quoted
+from paimon_spark.spark.native_deletions import FileHashes, without_deleted
+from paimon_spark.spark.native_filter import literal, row_filter
+from paimon_spark.spark.native_plan import Columns, NativeFile, NativePlan
+from paimon_spark.spark.types import spark_schema
+
+_SCANS = 32
+_LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_READER_OPTIONS = {
+    "mergeSchema": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "recursiveFileLookup": "true",
+    "__globPaths__": "false",
+    "parquet.page.verify-checksum.enabled": "true",
+}
+
+_CLASSIC_SOURCES = "spark.sql.sources.useV1SourceList"
+
+log = logging.getLogger("paimon_spark")
+
+
+def is_supported(session: Any) -> bool:
+    """Whether the session can read files natively: it runs in this process (Spark Connect does not), and its parquet
+    reader is the one that knows positions of rows, which the setting ``spark.sql.sources.useV1SourceList`` decides."""
+    if not isinstance(session, SparkSession):
+        return False
+    return "parquet" in session.conf.get(_CLASSIC_SOURCES).replace(" ", "").lower().split(",")
+
+
+def log_plan(scan: Scan, plan: NativePlan) -> None:
+    """Say at level INFO how many files go which way."""
+    masked = sum(f.deletion is not None for f in plan.files)
+    merged = sum(len(split.files) for split in plan.rest)
+    log.info(
+        "snapshot %s of %s: %d files through Spark's parquet reader (%d of them with deletion vectors), "
+        "%d files in %d splits through Python",
+        scan.snapshot_id,
+        scan.metadata.paths.root,
+        len(plan.files),
+        masked,
+        merged,
+        len(plan.rest),
+    )
+
+
+@dataclass(frozen=True)
+class NativeScan:
+    """The DataFrame of the native part of a scan. Requires: the plan has files."""
+
+    session: Any
+    scan: Scan
+    plan: NativePlan
+
+    def frame(self) -> Any:
+        """The rows of the plan's files that satisfy the filter, with the columns of the scan.
+
+        :raises NotFound: a file is gone, because the snapshot has expired
+        :raises CorruptFile: a deletion vector is damaged
+        """
+        groups: dict[tuple[Columns, bytes | None, bool], list[NativeFile]] = {}
+        for file in self.plan.files:
+            partition = None if self._partitions_joined else file.partition
+            groups.setdefault((file.columns, partition, file.deletion is not None), []).append(file)
+        frames = [self._group(files, columns, partition) for (columns, partition, _), files in groups.items()]
+        return reduce(lambda one, other: one.union(other), frames)
+
+    # ------------------------------------------------------------------ one parquet scan
+
+    def _group(self, files: Sequence[NativeFile], columns: Columns, partition: bytes | None) -> Any:
+        """The rows of files of one shape, all with vectors or all without. ``partition`` None: values are joined."""
+        frame = self._load(files, columns)
+        values = {c.name: c.value(frame) for c in columns}
+        names = [*values, *self._partition_names]
+        file, position = fresh_name("file", names), fresh_name("position", [*names, "file"])
+        if partition is not None:
+            values |= self._partition_literals[partition]
+        masked = files[0].deletion is not None
+        selected = [column.alias(name) for name, column in values.items()]
+        if masked or partition is None:
+            metadata = frame.metadataColumn("_metadata")
+            selected.append(self._hashes.of_row(metadata).alias(file))
+            selected.append(metadata["row_index"].alias(position))
+        rows = frame.select(*selected)
+        if partition is None:
+            rows = rows.join(F.broadcast(self._partition_frame(file)), file, "inner")
+        if masked:
+            rows = without_deleted(self.session, rows, file, position, self._vectors(files))
+        return self._finished(rows)
+
+    def _load(self, files: Sequence[NativeFile], columns: Columns) -> Any:
+        reader = self.session.read.schema(file_schema(columns)).options(**_READER_OPTIONS)
+        with self._listed_here():
+            try:
+                return reader.parquet(*(f"file://{f.path}" for f in files))
+            except AnalysisException as missing:
+                if missing.getCondition() != "PATH_NOT_FOUND":
+                    raise
+                raise NotFound(
+                    f"snapshot {self.scan.snapshot_id} of the table {self.scan.metadata.paths.root} has expired, and "
+                    f"its files are being deleted: read the table again for the newest rows ({missing.getMessage()})"
+                ) from None
+
+    @contextmanager
+    def _listed_here(self) -> Iterator[None]:
+        """Files are looked up one by one on the driver: as a job, ten thousand of them are ten thousand tasks."""
+        before = self.session.conf.get(_LISTING_THRESHOLD)
+        self.session.conf.set(_LISTING_THRESHOLD, str(2**31 - 1))
+        try:
+            yield
+        finally:
+            self.session.conf.set(_LISTING_THRESHOLD, before)
+
+    def _vectors(self, files: Sequence[NativeFile]) -> list[Any]:
+        storage = self.scan.metadata.storage
+        return [
+            (self._hashes.numbers[f.file.name], read_deletion_vector(storage, f.deletion, f.file.row_count))
+            for f in files
+            if f.deletion is not None
+        ]
+
+    def _finished(self, rows: Any) -> Any:
+        """Filtered exactly, and the scan's columns with their comments."""
+        fields = self.scan.table_schema.fields
+        if self.scan.predicate is not None:
+            types = {f.name: f.type for f in fields}
+            rows = rows.where(row_filter(self.scan.predicate, types, lambda name: rows[quoted(name)]))
+        schema = spark_schema([self.scan.table_schema.field(name) for name in self.scan.columns])
+        return rows.select(*(rows[quoted(f.name)].alias(f.name, metadata=f.metadata) for f in schema.fields))
+
+    @cached_property
+    def _hashes(self) -> FileHashes:
+        return FileHashes.of(self.session, [f.file.name for f in self.plan.files])
+
+    # ------------------------------------------------------------------ partition values
+
+    @cached_property
+    def _partition_names(self) -> list[str]:
+        return [f.name for f in self.scan.table_schema.partition_fields]
+
+    @cached_property
+    def _partitions(self) -> list[bytes]:
+        return list(dict.fromkeys(f.partition for f in self.plan.files))
+
+    @property
+    def _partitions_joined(self) -> bool:
+        return len(self._partitions) > _SCANS
+
+    @cached_property
+    def _partition_columns(self) -> list[pa.Array]:
+        return decode(self._partitions, [f.type for f in self.scan.table_schema.partition_fields])
+
+    @cached_property
+    def _partition_literals(self) -> Mapping[bytes, Mapping[str, Any]]:
+        fields = self.scan.table_schema.partition_fields
+        columns = self._partition_columns
+        return {
+            partition: {f.name: literal(column[i], f.type) for f, column in zip(fields, columns, strict=True)}
+            for i, partition in enumerate(self._partitions)
+        }
+
+    def _partition_frame(self, file: str) -> Any:
+        """The partition values of all files, by the number of the file."""
+        fields = self.scan.table_schema.partition_fields
+        at = {partition: i for i, partition in enumerate(self._partitions)}
+        rows = pa.array([at[f.partition] for f in self.plan.files])
+        numbers = pa.array([self._hashes.numbers[f.file.name] for f in self.plan.files], pa.int64())
+        values = [column.take(rows) for column in self._partition_columns]
+        schema = spark_schema(fields).add(spark.StructField(file, spark.LongType()))
+        nullable = spark.StructType([spark.StructField(f.name, f.dataType) for f in schema.fields])
+        batch = pa.RecordBatch.from_arrays([*values, numbers], names=nullable.fieldNames())
+        return self.session.createDataFrame(
+            pa.Table.from_batches([outgoing(batch, outgoing_schema(nullable))]), nullable
+        )

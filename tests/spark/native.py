@@ -1,0 +1,44 @@
+"""Native reads, held against what the table itself reads without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import paimon_spark
+from paimon_spark import PaimonTable
+from paimon_spark.spark.batches import outgoing, outgoing_schema
+from paimon_spark.spark.native_plan import NativePlan
+from paimon_spark.spark.reader import scan_schema
+from tests.java.rows import assert_same_rows
+
+
+def plan_of(
+    table: PaimonTable, columns: Sequence[str] | None = None, filters: Any = None, **options: str
+) -> NativePlan:
+    """Which files of a scan go which way."""
+    scan = table.scan(columns, filters, options)
+    return NativePlan.of(scan, scan.splits)
+
+
+def as_spark_sees(rows: pa.Table, schema: Any) -> pa.Table:
+    """The rows of a table in the types of ``schema``, a StructType."""
+    target = outgoing_schema(schema)
+    return pa.Table.from_batches([outgoing(batch, target) for batch in rows.to_batches()], target)
+
+
+def assert_native(
+    spark: Any, table: PaimonTable, columns: Sequence[str] | None = None, filters: Any = None, **options: str
+) -> Any:
+    """The native read has the columns and rows of the table's own; that DataFrame."""
+    scan = table.scan(columns, filters, options)
+    expected = as_spark_sees(pa.Table.from_batches(scan.batches(), scan.schema), scan_schema(scan))
+    df = paimon_spark.read(spark, table.path, columns, filters, **options)
+    assert df.columns == expected.column_names
+    assert [f.dataType.simpleString() for f in df.schema] == [f.dataType.simpleString() for f in scan_schema(scan)]
+    assert [f.metadata for f in df.schema] == [f.metadata for f in scan_schema(scan)]
+    assert_same_rows(df.toArrow(), expected)
+    assert df.count() == expected.num_rows
+    return df
