@@ -15,7 +15,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,13 +192,17 @@ def parse_predicate(filters: Any, fields: Sequence[DataField]) -> Predicate | No
     if isinstance(filters, str):
         try:
             filters = json.loads(filters)
-        except json.JSONDecodeError as problem:
-            raise InvalidInput(f"filters are not valid JSON ({problem}): {filters}") from None
-    if filters is None or len(filters) == 0:
+        except (ValueError, RecursionError) as problem:
+            raise InvalidInput(f"filters are not valid JSON ({problem}): {filters[:200]}") from None
+    if filters is None:
         return None
-    if isinstance(filters, Mapping) or isinstance(filters[0], str):
+    if not isinstance(filters, (list, tuple)) or (filters and isinstance(filters[0], str)):
         raise InvalidInput(f"filters must be a list of [column, operator, value], not {filters!r}")
+    if not filters:
+        return None
     grouped = filters if _is_group(filters[0]) else [filters]
+    if not all(isinstance(group, (list, tuple)) for group in grouped):
+        raise InvalidInput(f"filters that are OR-ed must be lists of lists of [column, operator, value]: {filters!r}")
     return Predicate(tuple(tuple(_comparison(c, fields) for c in group) for group in grouped))
 
 

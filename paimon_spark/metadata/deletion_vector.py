@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
-from paimon_spark.errors import CorruptFile
+from paimon_spark.errors import CorruptFile, StorageError
 from paimon_spark.metadata.index_manifest import DeletionVectorRef, VectorRange
 from paimon_spark.storage.storage import Storage
 
@@ -76,13 +76,17 @@ def read_deletion_vector(storage: Storage, ref: DeletionVectorRef, row_count: in
     """The vector of a data file that has ``row_count`` rows.
 
     :raises CorruptFile: size, magic, checksum, number of rows or a position are not what they have to be
+    :raises StorageError: the file cannot be read
     :raises NotFound: the index file is gone (its snapshot expired)
     """
-    with storage.open(ref.index_path) as file:
-        size = file.size()
-        version = file.read_at(1, 0)
-        wanted = max(0, min(ref.length + 8, size - ref.offset))
-        data = file.read_at(wanted, ref.offset)
+    try:
+        with storage.open(ref.index_path) as file:
+            size = file.size()
+            version = file.read_at(1, 0) if size else b""
+            wanted = max(0, min(ref.length + 8, size - ref.offset))
+            data = file.read_at(wanted, ref.offset) if wanted else b""
+    except OSError as problem:
+        raise StorageError(f"cannot read {ref.index_path}: {problem}") from problem
     try:
         if version != FILE_VERSION:
             raise ValueError(f"the file begins with {version.hex()}, not with version 1")
