@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from paimon_spark.errors import InvalidInput, InvalidOption, UnsupportedFeature
 from paimon_spark.options import parse_bool
 from paimon_spark.storage.credentials import UNSAFE, client_config
 from paimon_spark.storage.local import LocalStorage
-from paimon_spark.storage.object_store import ObjectStorage
 from paimon_spark.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from paimon_spark.storage.object_store import ObjectStorage
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(//[^/]*)?(.*)", re.DOTALL)
 _KINDS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "azure", "abfss": "azure"}
@@ -49,6 +52,9 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
 def _object_storage(
     path: str, scheme: str, authority: str, key: str, options: Mapping[str, str]
 ) -> tuple[ObjectStorage, str]:
+    # Tables on local files do without the clients of object stores.
+    from paimon_spark.storage.object_store import ObjectStorage
+
     kind = _KINDS[scheme]
     parts = [part for part in key.split("/") if part]
     if not authority or not parts or {".", ".."} & set(parts):

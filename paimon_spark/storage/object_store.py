@@ -144,7 +144,7 @@ class ObjectStorage:
 
     def _is_safe(self, path: str) -> bool:
         """Whether the store refuses a second conditional put; asked once a process and bucket."""
-        return _is_safe(self, os.getpid(), f"{path.rpartition('/')[0]}/.probe-{uuid.uuid4()}.tmp")
+        return _is_safe(self, f"{path.rpartition('/')[0]}/.probe-{uuid.uuid4()}.tmp")
 
     def replace(self, path: str, data: bytes) -> None:
         with self.typed_errors("replace", path):
@@ -189,7 +189,8 @@ class ObjectStorage:
         return path[len(self.bucket) + 1 :]
 
     def _client(self, retries: int = 10) -> Any:
-        return _client(self, retries, os.getpid())
+        _refuse_forks()
+        return _client(self, retries)
 
     @contextlib.contextmanager
     def typed_errors(self, verb: str, path: str, missing: type[PaimonError] = StorageError) -> Iterator[None]:
@@ -252,9 +253,26 @@ def _obstore() -> Any:
     return obstore
 
 
+_first_process: int | None = None
+
+
+def _refuse_forks() -> None:
+    """Refuse to wait for ever: the client's threads do not exist in a process forked from one that has used it.
+
+    :raises StorageError: this is such a process
+    """
+    global _first_process
+    if _first_process is None:
+        _first_process = os.getpid()
+    if _first_process != os.getpid():
+        raise StorageError(
+            f"process {os.getpid()} was forked from {_first_process}, which had used an object store before, and so it "
+            "cannot use one; start processes by 'spawn' or 'forkserver'"
+        )
+
+
 @lru_cache(maxsize=64)
-def _client(storage: ObjectStorage, retries: int, process: int) -> Any:
-    """The client of a bucket; not shared with a forked process, which has none of its threads."""
+def _client(storage: ObjectStorage, retries: int) -> Any:
     _obstore()
     from obstore import store
 
@@ -277,13 +295,13 @@ def _needs_probe(config: ClientConfig) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _probed(storage: ObjectStorage, process: int) -> builtins.list[bool]:
+def _probed(storage: ObjectStorage) -> builtins.list[bool]:
     """What the probe of a bucket found; empty before it."""
     return []
 
 
-def _is_safe(storage: ObjectStorage, process: int, probe: str) -> bool:
-    verdict = _probed(storage, process)
+def _is_safe(storage: ObjectStorage, probe: str) -> bool:
+    verdict = _probed(storage)
     if not verdict:
         try:
             storage._put_new(probe, b"probe")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
 import pickle
 import random
 import threading
@@ -149,6 +150,25 @@ def test_paths_of_other_buckets_are_refused(server: ObjectServer) -> None:
     for path in ("s3://other/t/x", "/etc/passwd", f"{root}/../../x", "s3://bucket-2/t"):
         with pytest.raises(StorageError, match="is not in s3://bucket"):
             storage.read(path)
+
+
+def _forked(storage: Storage, root: str, pipe: object) -> None:
+    try:
+        storage.exists(root)
+    except StorageError as refusal:
+        pipe.send(str(refusal))  # type: ignore[attr-defined]
+
+
+def test_a_forked_process_is_refused_instead_of_waiting_for_ever(server: ObjectServer) -> None:
+    storage, root = locate("s3://bucket/t", server.options)
+    assert not storage.exists(root)
+    context = multiprocessing.get_context("fork")
+    mine, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_forked, args=(storage, root, theirs))
+    process.start()
+    assert mine.poll(30)
+    assert "'spawn' or 'forkserver'" in mine.recv()
+    process.join()
 
 
 # --------------------------------------------------------------------------- answers that are wrong or missing
