@@ -11,6 +11,7 @@ import pytest
 from paimon_spark.storage.local import LocalStorage
 from tests.faults import sweep
 from tests.faults.conftest import Use
+from tests.faults.fault_disk import FaultDisk
 from tests.faults.fault_storage import AFTER, BEFORE, SHORT, TORN, FaultStorage
 from tests.faults.sweep import Workload
 from tests.sizes import seeded, sized
@@ -28,7 +29,7 @@ LONGEST_SECONDS = 5.0
 
 
 CASES = [(BEFORE, False), (BEFORE, True), (AFTER, False), (AFTER, True), (TORN, False), (SHORT, False)]
-WORKLOADS = {"appends": (sweep.APPENDS, 1), "compactions": (sweep.COMPACTIONS, sized(3, 1))}
+WORKLOADS = {"appends": (sweep.APPENDS, 1), "compactions": (sweep.COMPACTIONS, sized(4, 1))}
 
 
 def operations(path: Path, use: Use, workload: Workload) -> list[tuple[str, str]]:
@@ -73,6 +74,39 @@ def test_every_operation_fails(tmp_path: Path, use: Use, fault: str, lasting: bo
             raise AssertionError(context) from broken
     how = "for good" if lasting else "once"
     print(f"{name}, {fault}, {how}: {len(at)} of {len(log)} operations failed, {failed} runs ended early")
+
+
+@pytest.mark.parametrize(("fault", "lasting"), [(BEFORE, False), (BEFORE, True), (AFTER, False), (TORN, False)])
+def test_every_call_of_the_disk_fails(
+    tmp_path: Path, use: Use, monkeypatch: pytest.MonkeyPatch, fault: str, lasting: bool
+) -> None:
+    disk, workload = FaultDisk(), sweep.APPENDS
+    disk.install(monkeypatch)
+    use(LocalStorage())
+    assert workload.run(str(tmp_path / "plain")) == (len(workload.steps), None)
+    log = disk.log
+    at = [number for number, call in enumerate(log) if fault != TORN or call == "write"]
+    stride = sized(2, 1)
+    at = at[seeded("disk").randrange(stride) :: stride]
+    failed = 0
+    for number in at:
+        path = str(tmp_path / str(number))
+        disk.arm(number, fault, lasting)
+        done, problem = workload.run(path)
+        assert len(disk.log) > number, f"call {number} never happened"
+        disk.arm(-1)
+        try:
+            if problem is not None:
+                failed += 1
+                workload.check_after_fault(path, done, problem)
+            table = workload.finish(path, done)
+            table.remove_orphan_files(timedelta(0))
+            assert sweep.leftovers(table) == set()
+            assert not list(Path(path).rglob("*.tmp"))
+        except Exception as broken:
+            raise AssertionError(f"{fault} at {number}, {log[number]}: {problem!r}") from broken
+    how = "for good" if lasting else "once"
+    print(f"disk, {fault}, {how}: {len(at)} of {len(log)} calls failed, {failed} runs ended early")
 
 
 @pytest.mark.parametrize("name", list(WORKLOADS))

@@ -1,0 +1,89 @@
+"""FaultDisk: a file system on which the Nth call fails, underneath LocalStorage.
+
+Counted are the calls that touch the disk: link, fsync, unlink, replace, mkdir, open, scandir, stat, and the reads and
+writes of files. A write that fails may have written a half (the disk is full), and any call may have been done
+although it reports an error.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from paimon_spark.storage import local
+from tests.faults.fault_storage import AFTER, BEFORE, TORN
+
+CALLS = frozenset({"link", "fsync", "unlink", "replace", "mkdir", "open", "scandir", "stat"})
+
+
+class FaultDisk:
+    """Call number ``at`` (from 0) fails as ``fault`` says; all later ones too, if ``lasting``. ``log`` names them."""
+
+    def __init__(self) -> None:
+        self.arm(-1)
+
+    def arm(self, at: int, fault: str = BEFORE, lasting: bool = False) -> None:
+        """Begin to count anew."""
+        self.at, self.fault, self.lasting = at, fault, lasting
+        self.log: list[str] = []
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Put this disk under LocalStorage."""
+        monkeypatch.setattr(local, "os", _Os(self))
+        monkeypatch.setattr(local, "io", _Io(self))
+
+    def strikes(self, call: str) -> str | None:
+        """Count a call; the fault that it is to have, or None."""
+        number = len(self.log)
+        self.log.append(call)
+        if number == self.at:
+            return self.fault
+        return BEFORE if self.lasting and 0 <= self.at < number else None
+
+    def failing(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """``call``, counted."""
+
+        def counted(*args: Any, **options: Any) -> Any:
+            fault = self.strikes(name)
+            if fault == AFTER:
+                call(*args, **options)
+            if fault is not None:
+                raise OSError(errno.EIO, f"injected fault in {name}")
+            return call(*args, **options)
+
+        return counted
+
+
+class _Os:
+    def __init__(self, disk: FaultDisk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(os, name)
+        return self._disk.failing(name, real) if name in CALLS else real
+
+
+class _Io:
+    BufferedWriter = io.BufferedWriter
+
+    def __init__(self, disk: FaultDisk) -> None:
+        class FileIO(io.FileIO):
+            def write(self, data: Any) -> int:
+                fault = disk.strikes("write")
+                if fault in (AFTER, TORN):
+                    super().write(data if fault == AFTER else memoryview(data)[: len(data) // 2])
+                if fault is not None:
+                    raise OSError(errno.ENOSPC, "injected fault: no space left on device")
+                return super().write(data)
+
+            def readall(self) -> bytes:
+                if disk.strikes("read") is not None:
+                    raise OSError(errno.EIO, "injected fault in read")
+                return super().readall()
+
+        self.FileIO = FileIO
