@@ -1,21 +1,20 @@
-"""PaimonTable: create, open, write, read and inspect a primary-key table, without Spark."""
+"""PaimonTable: create, open, write, read and inspect a primary-key table, without Spark.
+
+Rooms that few calls need (check, compact, orphans) are imported by those calls, so that a Spark worker, which pays
+for every import, pays for none of them.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_spark.check.breach import Breach
-from paimon_spark.check.shape import bucket_levels
-from paimon_spark.check.table_check import check_table
-from paimon_spark.compact.compaction import compact_table
 from paimon_spark.errors import InvalidInput, InvalidOption, NotFound
 from paimon_spark.metadata.live_files import live_files
-from paimon_spark.metadata.orphans import find_orphans
 from paimon_spark.metadata.partition_specification import check_partition
 from paimon_spark.metadata.schema import TableSchema, new_table_schema
 from paimon_spark.metadata.snapshot import Snapshot
@@ -31,6 +30,9 @@ from paimon_spark.storage.locate import locate
 from paimon_spark.types import arrow_schema, fields_from_arrow
 from paimon_spark.write.overwrite import Overwrite
 from paimon_spark.write.table_write import TableWrite
+
+if TYPE_CHECKING:
+    from paimon_spark.check.breach import Breach
 
 
 class PaimonTable:
@@ -157,12 +159,16 @@ class PaimonTable:
         Columns: partition, bucket, level, files, rows (physical), deleted_rows (masked by deletion vectors), bytes,
         min_key, max_key (JSON of the trimmed primary key).
         """
+        from paimon_spark.check.shape import bucket_levels
+
         schema, snapshot = self._travel(options)
         return bucket_levels(self._metadata, schema, snapshot)
 
     def check(self, snapshot: int | None = None, *, all_snapshots: bool = False, deep: bool = True) -> list[Breach]:
         """Every broken invariant of the table; none when it is sound. See
         :func:`paimon_spark.check.table_check.check_table`, which says what is checked and raised."""
+        from paimon_spark.check.table_check import check_table
+
         return check_table(self._metadata, snapshot=snapshot, all_snapshots=all_snapshots, deep=deep)
 
     # ------------------------------------------------------------------ read
@@ -266,6 +272,8 @@ class PaimonTable:
         :raises CommitConflict: other compactions were faster, again and again; nothing is visible
         :raises CommitStateUnknown: the storage never said whether the commit took place
         """
+        from paimon_spark.compact.compaction import compact_table
+
         schema = self.table_schema
         refuse_unsupported(schema, for_write=True)
         if is_time_travel(schema.options):
@@ -284,6 +292,8 @@ class PaimonTable:
         :raises InvalidInput: ``older_than`` is negative
         :raises PaimonError: something that may refer to files cannot be read; nothing was deleted
         """
+        from paimon_spark.metadata.orphans import find_orphans
+
         if older_than < timedelta(0):
             raise InvalidInput(f"older_than = {older_than}: a negative age would make files of the future orphans")
         orphans = find_orphans(self._metadata, _now_millis() - older_than // timedelta(milliseconds=1))

@@ -10,10 +10,8 @@ import pyarrow as pa
 
 from paimon_spark.arrays import to_numpy
 from paimon_spark.errors import CorruptFile, NotFound, UnsupportedFeature
-from paimon_spark.files.avro_input import AvroInput
 from paimon_spark.files.evolution import ColumnSource, column_sources
 from paimon_spark.files.key_values import Int8Array, Int64Array, KeyValues
-from paimon_spark.files.orc_input import OrcInput
 from paimon_spark.files.parquet_input import ParquetInput
 from paimon_spark.files.physical import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.files.row_groups import Deletion, RowGroups, kept_rows
@@ -74,8 +72,12 @@ def _open(source: pa.NativeFile, file: DataFile, data_schema: TableSchema) -> St
     if extension == "parquet":
         return ParquetInput(source)
     if extension == "orc":
+        from paimon_spark.files.orc_input import OrcInput
+
         return OrcInput(source, data_schema.fields)
     if extension == "avro":
+        from paimon_spark.files.avro_input import AvroInput
+
         return AvroInput(source, data_schema.fields, file.row_count)
     raise UnsupportedFeature(f"data file {file.name}: format {extension!r} is not supported; parquet, orc and avro are")
 

@@ -14,7 +14,6 @@ from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.metadata.table_metadata import TableMetadata
 from paimon_spark.predicate import Predicate, parse_predicate
-from paimon_spark.read.plan import Planner
 from paimon_spark.read.split import Split
 from paimon_spark.read.split_reader import SplitReader
 
@@ -67,6 +66,9 @@ class Scan:
         """What there is to read, cut into independent parts."""
         if self.snapshot is None:
             return []
+        # Whoever reads splits need not plan them: workers do without manifests.
+        from paimon_spark.read.plan import Planner
+
         return Planner(self.metadata, self.table_schema, self.predicate).splits(self.snapshot)
 
     def read_split(self, split: Split) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ ten thousand tasks nor a single one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,21 +21,9 @@ from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
 from paimon_spark.spark.batches import outgoing, outgoing_schema
 from paimon_spark.spark.failures import readable
-from paimon_spark.spark.options import FILTERS, chosen_columns, read_options, table_path
 from paimon_spark.spark.types import requested_columns, spark_schema
-from paimon_spark.storage.credentials import storage_options
-from paimon_spark.table import PaimonTable
 
 _PARTITIONS = 200
-
-
-def open_scan(options: Mapping[str, str]) -> Scan:
-    """The scan that the options of a Spark read describe, bound to a snapshot.
-
-    :raises PaimonError: there is no table, or the options do not fit it
-    """
-    table = PaimonTable.open(table_path(options), storage_options(options))
-    return table.scan(chosen_columns(options), options.get(FILTERS), read_options(options, table.schema.names))
 
 
 def scan_schema(scan: Scan) -> Any:

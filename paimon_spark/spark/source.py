@@ -48,7 +48,8 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
 
         :raises PaimonError: there is no table, or the options do not fit it
         """
-        from paimon_spark.spark.reader import open_scan, scan_schema
+        from paimon_spark.spark.opening import open_scan
+        from paimon_spark.spark.reader import scan_schema
 
         with readable():
             self._scan = open_scan(self.options)
@@ -60,7 +61,8 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
 
         :raises PaimonError: there is no table, or the options or ``schema`` do not fit it
         """
-        from paimon_spark.spark.reader import PaimonReader, open_scan
+        from paimon_spark.spark.opening import open_scan
+        from paimon_spark.spark.reader import PaimonReader
 
         with readable():
             return PaimonReader.of(self._scan or open_scan(self.options), schema)
@@ -70,7 +72,7 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
 
         :raises PaimonError: ``schema`` or the options do not fit the table, or do not define a new one
         """
-        from paimon_spark.spark.writer import open_writer
+        from paimon_spark.spark.opening import open_writer
 
         with readable():
             return open_writer(self.options, schema, overwrite)

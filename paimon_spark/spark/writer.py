@@ -11,24 +11,18 @@ learns the others do not know. Who deletes which files of a write that fails:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_spark.errors import InvalidInput, InvalidOption, PaimonError
-from paimon_spark.options import DATA_FILE_PREFIX, PARTITION, PRIMARY_KEY, parse_names
+from paimon_spark.errors import PaimonError
 from paimon_spark.spark.batches import incoming
 from paimon_spark.spark.failures import readable
-from paimon_spark.spark.leftovers import delete_leftovers, is_published, unique_prefix
-from paimon_spark.spark.options import overwrites_dynamically, table_path, write_options
-from paimon_spark.spark.types import written_schema
-from paimon_spark.storage.credentials import storage_options
-from paimon_spark.table import PaimonTable
+from paimon_spark.spark.leftovers import delete_leftovers, is_published
 from paimon_spark.write.table_write import CommitMessage, TableWrite
 
 
@@ -41,7 +35,7 @@ class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
 
 
 class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Writes Arrow batches of one schema to one table; see :func:`open_writer`."""
+    """Writes Arrow batches of one schema to one table; see :func:`paimon_spark.spark.opening.open_writer`."""
 
     def __init__(self, write: TableWrite, rows: pa.Schema) -> None:
         self._write = write
@@ -82,37 +76,3 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
         with readable():
             self._write.abort(reported)
             delete_leftovers(self._write, reported, everywhere=True)
-
-
-def open_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> PaimonWriter:
-    """A writer of rows with ``schema`` (a StructType) for the table that ``options`` name or define.
-
-    :raises PaimonError: the rows or the options do not fit the table, or do not define a new one
-    """
-    path, rows = table_path(options), written_schema(schema)
-    storage = storage_options(options)
-    table = PaimonTable.open(path, storage) if PaimonTable.exists(path, storage) else _created(path, rows, options)
-    of_this_write = write_options(options, table.schema.names)
-    of_this_write[DATA_FILE_PREFIX.key] = unique_prefix(table.options.merged(of_this_write))
-    table = PaimonTable.open(path, {**storage, **of_this_write})
-    write = table.new_write(overwrite, dynamic=overwrites_dynamically(options) if overwrite else None)
-    write.check(rows)
-    return PaimonWriter(write, rows)
-
-
-def _created(path: str, rows: pa.Schema, options: Mapping[str, str]) -> PaimonTable:
-    storage, definition = storage_options(options), write_options(options, rows.names)
-    primary_keys = parse_names(definition.pop(PRIMARY_KEY.key, ""))
-    partition_keys = parse_names(definition.pop(PARTITION.key, ""))
-    if not primary_keys:
-        raise InvalidOption(
-            f"there is no Paimon table at {path}. For this write to create it, name its primary key in the option "
-            f"{PRIMARY_KEY.key!r}, as in .option({PRIMARY_KEY.key!r}, {rows.names[0] if rows.names else 'id'!r})"
-        )
-    try:
-        return PaimonTable.create(path, rows, primary_keys, partition_keys, {**storage, **definition})
-    except InvalidInput:
-        if PaimonTable.exists(path, storage):
-            # Another writer has created it since we looked.
-            return PaimonTable.open(path, storage)
-        raise

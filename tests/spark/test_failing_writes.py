@@ -16,7 +16,8 @@ from pyspark.sql import types as spark_types
 
 from paimon_spark import PaimonTable
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.writer import PaimonWriter, WrittenFiles, open_writer
+from paimon_spark.spark.opening import open_writer
+from paimon_spark.spark.writer import PaimonWriter, WrittenFiles
 from tests.spark.frames import KEYED, PARTITIONED, assert_readable, data_files, failure, load, named_files, write
 
 Batches = Iterator[pa.RecordBatch]
