@@ -11,13 +11,14 @@ run = home="$$($(1)/bin/python -m tests.java.jvm)" && \
 	JAVA_HOME="$$home" PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python" \
 	$(2) $(1)/bin/python
 
-.PHONY: help demo test lint bench bench-lookup clean distclean
+.PHONY: help demo test lint soak bench bench-lookup clean distclean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo       three feeds of flights, one table: the whole product in a minute'
 	@echo 'make test       lint, the tests under Spark 4.0, then the whole suite under the newest Spark'
 	@echo 'make lint       ruff and mypy'
+	@echo 'make soak       faults, kills, damage and races at full size; an hour or two'
 	@echo 'make bench      against pypaimon, its Rust core and Java; the last line is JSON'
 	@echo 'make bench-lookup   the local lookup stores against those of Java'
 	@echo 'make clean      remove what builds and runs leave behind'
@@ -37,6 +38,9 @@ test: lint $(VENV_SPARK40)/.installed $(VENV_PYPAIMON)/.installed
 	@$(call run,$(VENV_SPARK40)) -m pytest tests/spark
 	$(SAY) 'all tests, under the newest Spark'
 	@$(call run,$(VENV)) -m pytest
+
+soak: $(VENV)/.installed
+	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s tests/faults tests/storage
 
 bench: $(VENV)/.installed $(VENV_PYPAIMON)/.installed
 	@$(call run,$(VENV)) -m benchmarks

@@ -9,6 +9,7 @@ import random
 import threading
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -371,3 +372,19 @@ def test_a_server_that_tells_secrets_is_not_quoted() -> None:
         raise OSError("signature of CANARY for http://host/x?sig=CANARY2&se=3 is wrong\n\nDebug source: CANARY3")
     assert "signature of *** for http://host/x?… is wrong" in str(caught.value)
     assert "CANARY" not in str(caught.value)
+
+
+def test_what_the_readme_says_works(server: ObjectServer) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    section = readme.partition("\n## Object stores\n")[2].partition("\n## ")[0]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    names = {
+        "endpoint": server.options["s3.endpoint"],
+        "key": "any",
+        "secret": "any",
+        "arrow_schema": SCHEMA,
+        "arrow_table": pa.table({"id": [1], "a": [2]}),
+        "PaimonTable": PaimonTable,
+    }
+    exec(code, names)
+    assert PaimonTable.open("s3://bucket/lake/orders", server.options).read().num_rows == 1
