@@ -56,10 +56,8 @@ def delete_leftovers(write: TableWrite, reported: Sequence[CommitMessage], every
 
 def is_published(write: TableWrite) -> bool:
     """Whether there is a snapshot of this write already; False when that cannot be told."""
-    snapshots = write.metadata.snapshots
     with contextlib.suppress(PaimonError):
-        newer = range(write.base_snapshot + 1, (snapshots.latest_id() or 0) + 1)
-        return any(snapshots.get(id_).commit_user == write.user for id_ in newer)
+        return write.is_published()
     return False
 
 

@@ -148,18 +148,17 @@ class TableWrite:
 
         Files stay when a snapshot of this write exists, or when a commit left its outcome unknown.
         """
-        if self._outcome_unknown or self._is_published():
+        if self._outcome_unknown or self.is_published():
             return
         self._delete(entry for message in messages if message is not None for entry in message.entries)
 
-    def _is_published(self) -> bool:
+    def is_published(self) -> bool:
         """Whether a snapshot since the write began is by this write (its commit user is its own)."""
         snapshots = self.metadata.snapshots
-        for id_ in snapshots.ids():
-            if id_ > self.base_snapshot:
-                with contextlib.suppress(NotFound):  # it expired just now
-                    if snapshots.get(id_).commit_user == self.user:
-                        return True
+        for id_ in range(self.base_snapshot + 1, (snapshots.latest_id() or 0) + 1):
+            with contextlib.suppress(NotFound):  # it expired just now
+                if snapshots.get(id_).commit_user == self.user:
+                    return True
         return False
 
     def _delete(self, entries: Iterable[ManifestEntry]) -> None:

@@ -10,11 +10,12 @@ are 32 bits wide), one copy of them in a single chunk, and the sorted and merged
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import numpy as np
 
-from paimon_spark.errors import InvalidInput
+from paimon_spark.errors import InvalidInput, PaimonError
 from paimon_spark.files.key_values import KeyValues, concat
 from paimon_spark.files.writer import RollingWriter
 from paimon_spark.merge.engine import MergeEngine, merge_engine
@@ -105,10 +106,11 @@ class WriteBuffer:
         )
 
     def abort(self) -> None:
-        """Forget what is buffered and delete what was written."""
+        """Forget what is buffered and delete what was written; a file that cannot be deleted becomes an orphan."""
         self._parts, self._bytes = [], 0
         for destination, file in self._written:
-            self._metadata.storage.delete(f"{destination.directory}/{file.name}")
+            with contextlib.suppress(PaimonError):
+                self._metadata.storage.delete(f"{destination.directory}/{file.name}")
         self._written = []
 
 
