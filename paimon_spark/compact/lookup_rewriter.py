@@ -54,7 +54,8 @@ class LookupRewriter:
 
     def rewrite(self, step: Rewrite) -> list[DataFile]:
         """The new files of a step, whose older versions are marked deleted. Raises as :meth:`Rewriter.rewrite`."""
-        older = self.older.of([file for file in step.files if file.level == 0])
+        wanted = self.merges_older or self.marks
+        older = self.older.of([file for file in step.files if file.level == 0]) if wanted else {}
         if self.merges_older and older:
             created = self.rewriter.write(self._merged(step, older))
         else:

@@ -35,11 +35,14 @@ class ParquetInput:
         return predicate.may_match(lambda comparison: self._verdict(comparison, columns.get(comparison.column)))
 
     def batches(self, columns: Sequence[str], groups: Sequence[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of ``groups`` in order; a batch may span row groups."""
-        batches: Iterator[pa.RecordBatch] = self._file.iter_batches(
-            batch_size=batch_rows, row_groups=list(groups), columns=list(columns), use_threads=False
-        )
-        return batches
+        """The rows of ``groups`` in order.
+
+        One row group is asked for at a time, because Arrow keeps the bytes of all that it was asked for to the end.
+        """
+        for group in groups:
+            yield from self._file.iter_batches(
+                batch_size=batch_rows, row_groups=[group], columns=list(columns), use_threads=False
+            )
 
     def _verdict(self, comparison: Comparison, column: str | None) -> BoolArray:
         groups = self._metadata.num_row_groups

@@ -121,6 +121,7 @@ def _options(rng: random.Random, case: Case) -> dict[str, str]:
         "deletion-vectors.enabled": rng.choice(["true", "true", "false"]),
         "num-sorted-run.compaction-trigger": str(rng.choice([2, 5])),
         "compaction.force-up-level-0": rng.choice(["true", "false"]),
+        "force-lookup": rng.choice(["true", "false"]),
         "lookup-compact": rng.choice(["radical", "gentle"]),
         "lookup.local-file-type": rng.choice(["hash", "sort"]),
         "lookup.cache-max-memory-size": rng.choice(["1 b", "256 mb"]),
