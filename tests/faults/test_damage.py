@@ -146,7 +146,14 @@ def test_a_file_that_is_cut_off(table: PaimonTable, use: Use, kind: str) -> None
             else sorted({0, 1, 4, *range(7, len(data), max(len(data) // 40, 1)), len(data) - 1})
         )
         for length in lengths:
+            if kind == "index-manifest" and length == end_of_header(data):
+                continue  # an index manifest without entries, which Java writes too; nobody records its size
             assert outcome(table, right, path, data[:length], use) == "error", length
+
+
+def end_of_header(data: bytes) -> int:
+    """Where the blocks of an Avro file begin: after the first of its sync markers, which the last 16 bytes are."""
+    return data.index(data[-16:]) + 16
 
 
 def test_bytes_too_many_are_noticed(table: PaimonTable, use: Use) -> None:
