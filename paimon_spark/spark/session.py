@@ -67,7 +67,7 @@ def _native(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None
     from paimon_spark.spark.native_plan import NativePlan
     from paimon_spark.spark.native_rest import RestDataSource, pinned
     from paimon_spark.spark.native_scan import NativeScan, is_supported, log_plan
-    from paimon_spark.spark.reader import open_scan
+    from paimon_spark.spark.opening import open_scan
 
     if not is_supported(spark):
         return None
