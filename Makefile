@@ -11,7 +11,7 @@ run = home="$$($(1)/bin/python -m tests.java.jvm)" && \
 	JAVA_HOME="$$home" PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python" \
 	$(2) $(1)/bin/python
 
-.PHONY: help demo test lint soak bench bench-lookup clean distclean
+.PHONY: help demo test lint soak bench bench-lookup bench-spark clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo 'make soak       faults, kills, damage and races at full size; an hour or two'
 	@echo 'make bench      against pypaimon, its Rust core and Java; the last line is JSON'
 	@echo 'make bench-lookup   the local lookup stores against those of Java'
+	@echo 'make bench-spark    scans in Spark: its own parquet reader, paimon_spark.read, the Python source'
 	@echo 'make clean      remove what builds and runs leave behind'
 	@echo 'make distclean  remove the environments and downloads too'
 
@@ -47,6 +48,9 @@ bench: $(VENV)/.installed $(VENV_PYPAIMON)/.installed
 
 bench-lookup: $(VENV)/.installed
 	@$(call run,$(VENV)) -m benchmarks.lookup
+
+bench-spark: $(VENV)/.installed
+	@$(call run,$(VENV)) -m benchmarks.spark_scan
 
 # $(call install,VENV,WHAT): a new environment if there is none, and WHAT in it
 define install

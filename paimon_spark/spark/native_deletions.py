@@ -27,6 +27,7 @@ from pyspark.sql import types as spark
 
 from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.metadata.index_manifest import DeletionVectorRef
+from paimon_spark.spark.native_columns import fresh_name
 
 _CHUNK_BITS = 12
 _CHUNK_ROWS = 1 << _CHUNK_BITS
@@ -79,10 +80,11 @@ def without_deleted(session: Any, rows: Any, file: str, position: str, vectors: 
 
     ``vectors`` are (number of the file, its :class:`DeletionVector`) pairs.
     """
-    chunks = session.createDataFrame(_chunk_table(vectors), _CHUNKS)
+    names = [fresh_name(name, rows.columns) for name in ("key", "words")]
+    chunks = session.createDataFrame(_chunk_table(vectors), _CHUNKS).toDF(*names)
     wanted = F.col(file).bitwiseXOR(F.shiftright(F.col(position), _CHUNK_BITS))
-    joined = rows.join(F.broadcast(chunks), wanted == chunks["key"], "left")
-    word = F.get(chunks["words"], F.shiftright(F.col(position), 6).bitwiseAND(F.lit(_WORDS - 1)).cast("int"))
+    joined = rows.join(F.broadcast(chunks), wanted == F.col(names[0]), "left")
+    word = F.get(F.col(names[1]), F.shiftright(F.col(position), 6).bitwiseAND(F.lit(_WORDS - 1)).cast("int"))
     bit = _shifted(word, F.col(position).bitwiseAND(F.lit(63)).cast("int")).bitwiseAND(F.lit(1).cast("long"))
     return joined.where(F.coalesce(bit, F.lit(0).cast("long")) == 0)
 

@@ -19,6 +19,7 @@ from paimon_spark.spark.native_plan import NativePlan
 from paimon_spark.spark.options import FILTERS, chosen_columns, read_options, table_path
 from paimon_spark.spark.reader import PaimonReader, scan_schema
 from paimon_spark.spark.source import NAME, PaimonDataSource
+from paimon_spark.storage.credentials import storage_options
 from paimon_spark.table import PaimonTable
 
 REST = f"{NAME}-rest"
@@ -46,7 +47,7 @@ def rest_scan(options: Mapping[str, str]) -> RestScan:
 
     :raises PaimonError: the table or that schema is gone
     """
-    table = PaimonTable.open(table_path(options))
+    table = PaimonTable.open(table_path(options), storage_options(options))
     metadata = table.metadata
     schema = metadata.schemas.get(int(options[_SCHEMA]))
     given = read_options(options, [f.name for f in schema.fields])

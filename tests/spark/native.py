@@ -39,6 +39,14 @@ def assert_native(
     assert df.columns == expected.column_names
     assert [f.dataType.simpleString() for f in df.schema] == [f.dataType.simpleString() for f in scan_schema(scan)]
     assert [f.metadata for f in df.schema] == [f.metadata for f in scan_schema(scan)]
-    assert_same_rows(df.toArrow(), expected)
+    assert_same_rows(_countable(df.toArrow()), _countable(expected))
     assert df.count() == expected.num_rows
     return df
+
+
+def _countable(rows: pa.Table) -> pa.Table:
+    """The rows with timestamps as numbers: those of ancient times have no nanoseconds that a comparison could count."""
+    for i, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type):
+            rows = rows.set_column(i, field.name, rows.column(i).cast(pa.int64()))
+    return rows

@@ -1,0 +1,389 @@
+"""Native reads of tables made here: what is in them, which files go which way, and what reaches parquet."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+import paimon_spark
+from paimon_spark import PaimonTable
+from paimon_spark.errors import NotFound
+from paimon_spark.types import DataField, parse_type
+from tests.spark.frames import load, rows
+from tests.spark.native import assert_native, plan_of
+from tests.table.test_interoperability import VALUE_TYPES, _value
+
+KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int32()), ("name", pa.string())])
+
+
+def _keyed(ids: Any) -> pa.Table:
+    return pa.table({"id": list(ids), "v": [i % 7 for i in ids], "name": [f"n{i}" for i in ids]}, KEYED)
+
+
+def _with_vectors(path: str, count: int = 2000, **options: str) -> PaimonTable:
+    """A compacted table of ids below ``count``, every third of them deleted from its first file by newer versions."""
+    settings = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true", **options}
+    table = PaimonTable.create(path, KEYED, ["id"], options=settings)
+    table.append(_keyed(range(count)))
+    table.compact(full=True)
+    table.append(_keyed(range(0, count, 3)))
+    table.compact()
+    return table
+
+
+def _plan(df: Any) -> str:
+    """The physical plan of a DataFrame."""
+    return str(df._jdf.queryExecution().sparkPlan().toString())
+
+
+def test_files_with_vectors_without_and_to_be_merged(spark: Any, path: str, caplog: pytest.LogCaptureFixture) -> None:
+    table = _with_vectors(path, bucket="2")
+    plan = plan_of(table)
+    masked = [f.deletion is not None for f in sorted(plan.files, key=lambda f: f.file.row_count)]
+    assert masked == [False, False, True, True]
+    assert not plan.rest
+    with caplog.at_level(logging.INFO, "paimon_spark"):
+        assert_native(spark, table)
+    assert (
+        "4 files through Spark's parquet reader (2 of them with deletion vectors), 0 files in 0 splits" in caplog.text
+    )
+    table.append(_keyed([5]))
+    plan = plan_of(table)
+    assert len(plan.files) == 2
+    assert [len(split.files) for split in plan.rest] == [3]
+    df = assert_native(spark, table)
+    assert "paimon-py-rest" in _plan(df)
+
+
+def test_a_native_read_keeps_its_snapshot(spark: Any, path: str) -> None:
+    table = _with_vectors(path, 30)
+    table.append(_keyed([100]))
+    df = paimon_spark.read(spark, path)
+    table.append(_keyed([101]))
+    table.compact(full=True)
+    assert df.count() == 31
+    assert paimon_spark.read(spark, path, **{"scan.snapshot-id": 1}).count() == 30
+    assert paimon_spark.read(spark, path).count() == 32
+
+
+def test_columns_filters_and_counts_reach_parquet(spark: Any, path: str) -> None:
+    table = _with_vectors(path)
+    df = paimon_spark.read(spark, table.path)
+    plan = _plan(df.where("id > 1990").select("v"))
+    assert plan.count("PushedFilters: [IsNotNull(id), GreaterThan(id,1990)]") == 2
+    assert "ReadSchema: struct<id:bigint,v:int>" in plan
+    assert re.search(r"\bname#", plan) is None
+    counting = _plan(df.groupBy().count())
+    assert "ReadSchema: struct<>" in counting
+    assert "ReadSchema: struct<_tmp_metadata_row_index:bigint>" in counting
+    assert df.where("id > 1990").count() == 9
+    assert sorted(row.v for row in df.where("id > 1990").select("v").collect()) == sorted(
+        i % 7 for i in range(1991, 2000)
+    )
+
+
+def test_filters_prune_files_and_hold_for_rows(spark: Any, path: str) -> None:
+    table = PaimonTable.create(path, KEYED, ["id"], options={"bucket": "4"})
+    table.overwrite(_keyed(range(100)))
+    assert len(plan_of(table, filters=[("id", "=", 17)]).files) == 1
+    assert not plan_of(table, filters=[("id", ">", 1000)]).files
+    assert_native(spark, table, filters=[("id", "=", 17)])
+    assert_native(spark, table, ["name"], [("v", ">", 3)])
+    assert_native(spark, table, ["v"], [[("id", "<", 3)], [("name", "in", ["n50", "n51"])]])
+    assert_native(spark, table, ["v"], [("v", "not in", [1, 2]), ("name", "starts with", "n9")])
+    assert_native(spark, table, filters=[("id", ">", 1000)])
+
+
+def test_partition_values_come_from_the_manifest(spark: Any, path: str) -> None:
+    schema = pa.schema([("p", pa.string()), ("q", pa.date32()), ("id", pa.int64()), ("v", pa.int32())])
+    table = PaimonTable.create(path, schema, ["p", "q", "id"], ["p", "q"], {"bucket": "1"})
+    made = [("a/b=c %25", 19000 + day, i, i) for i, day in enumerate(range(3))] + [("é{x}[1]*?", -700_000, 7, 7)]
+    columns = list(zip(*made, strict=True))
+    data = pa.table([columns[0], pa.array(columns[1], pa.int32()).cast(pa.date32()), *columns[2:]], schema=schema)
+    table.overwrite(data)
+    df = assert_native(spark, table)
+    assert plan_of(table).files
+    assert_native(spark, table, ["v", "p"], [("q", ">", "2022-01-08")])
+    pruned = _plan(df.where("p = 'nowhere' and v > 3"))
+    assert "FileScan" not in pruned
+
+
+def test_many_partitions_are_one_scan(spark: Any, path: str) -> None:
+    schema = pa.schema(
+        [("p", pa.int32()), ("at", pa.timestamp("us")), ("on", pa.timestamp("us", "UTC")), ("id", pa.int64())]
+    )
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    table = PaimonTable.create(path, schema, ["p", "at", "on", "id"], ["p", "at", "on"], options)
+
+    def of(ids: Any) -> pa.Table:
+        moments = [i % 50 * 3_600_000_000 - 10**14 for i in ids]
+        return pa.table([[i % 50 for i in ids], moments, moments, list(ids)], schema=schema)
+
+    table.append(of(range(500)))
+    table.compact(full=True)
+    table.append(of(range(0, 500, 7)))
+    table.compact()
+    plan = plan_of(table)
+    assert len({f.partition for f in plan.files}) == 50
+    assert any(f.deletion for f in plan.files)
+    df = assert_native(spark, table)
+    assert _plan(df).count("FileScan parquet") == 2
+    assert_native(spark, table, ["id"], [("p", "in", [3, 4])])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_tables(spark: Any, path: str, seed: int) -> None:
+    rng = random.Random(seed)
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("p", pa.int32(), nullable=False)]).append(
+        pa.field("z", pa.float64())
+    )
+    for name, type_ in VALUE_TYPES.items():
+        schema = schema.append(pa.field(name, type_))
+    options = {
+        "bucket": str(rng.randrange(1, 4)),
+        "deletion-vectors.enabled": rng.choice(["true", "false"]),
+        "merge-engine": rng.choice(["deduplicate", "partial-update"]),
+        "write-only": "true",
+        "parquet.block.size": "1",
+    }
+    partitions = rng.choice([[], ["p"]])
+    table = PaimonTable.create(path, schema, ["id", *partitions], partitions, options)
+    for _ in range(rng.randrange(2, 6)):
+        made = []
+        for _ in range(rng.randrange(1, 60)):
+            row = {n: None if rng.random() < 0.2 else _value(rng, t) for n, t in VALUE_TYPES.items()}
+            made.append({"id": rng.randrange(100), "p": rng.randrange(3), "z": float("nan"), **row})
+        table.append(pa.Table.from_pylist(made, schema))
+        if rng.random() < 0.6:
+            table.compact(full=rng.random() < 0.3)
+    for snapshot in table.snapshots():
+        assert_native(spark, table, **{"scan.snapshot-id": str(snapshot.id)})
+    columns = rng.sample(schema.names, 5)
+    assert_native(spark, table, columns)
+    for filters in (
+        [("id", "<=", 50), ("z", ">", 1.0)],
+        [("double", ">=", 0.0)],
+        [("money", "<", "0.50")],
+        [("micro", ">", "2000-01-01T00:00:00")],
+        [("instant", "<=", "2000-01-01T00:00:00Z")],
+        [("day", "!=", "2000-01-01"), ("flag", "=", True)],
+        [[("text", ">=", "a")], [("bytes", "<", "80")], [("row", "is null")]],
+        [("milli", "is not null"), ("real", "in", [1.5, -2.25])],
+    ):
+        assert_native(spark, table, columns, filters)
+
+
+def test_nan_is_the_greatest_value_whatever_the_bounds_say(spark: Any, path: str) -> None:
+    row = pa.struct([("x", pa.float32())])
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float64()), ("g", pa.float32()), ("r", row)])
+    table = PaimonTable.create(path, schema, ["id"])
+    nan = float("nan")
+    values = [(1, 1.0), (2, nan), (3, None), (4, -0.0)]
+    table.overwrite(pa.Table.from_pylist([{"id": i, "f": v, "g": v, "r": {"x": v}} for i, v in values], schema))
+    df = paimon_spark.read(spark, path, ["id", "f", "g"])
+    assert plan_of(table, ["id", "f", "g"]).files
+    for column in ("f", "g"):
+        assert rows(df.where(f"{column} > 5").select("id")) == [(2,)]
+        assert rows(df.where(f"{column} = 0").select("id")) == [(4,)]
+        assert rows(df.where(f"{column} = double('NaN')").select("id")) == [(2,)]
+    assert rows(paimon_spark.read(spark, path).where("r.x > 5").select("id")) == [(2,)]
+    assert_native(spark, table, filters=[("f", ">", 5.0)])
+
+
+def _evolve(table: PaimonTable, *fields: tuple[int, str, str]) -> PaimonTable:
+    """The table with another newest schema."""
+    schema = table.table_schema
+    made = replace(
+        schema,
+        id=schema.id + 1,
+        fields=tuple(DataField(id_, name, parse_type(type_)) for id_, name, type_ in fields),
+        highest_field_id=max(id_ for id_, _, _ in fields),
+    )
+    assert table.metadata.schemas.create(made)
+    return PaimonTable.open(table.path)
+
+
+def test_older_schemas_are_read_by_field_id(spark: Any, path: str) -> None:
+    schema = pa.schema(
+        [
+            pa.field("k", pa.int32(), nullable=False),
+            ("a", pa.int32()),
+            ("b", pa.string()),
+            ("c", pa.float32()),
+            ("d", pa.decimal128(5, 2)),
+        ]
+    )
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    table = PaimonTable.create(path, schema, ["k"], options=options)
+
+    def fill(keys: range) -> None:
+        names = table.schema.names
+        texts = [pa.array([str(i + j) for i in keys]) for j in range(len(names))]
+        table.append(pa.table([t.cast(f.type) for t, f in zip(texts, table.schema, strict=True)], schema=table.schema))
+        table.compact()
+
+    fill(range(500))
+    # a is renamed and widened, b dropped and added again, c widened, d gets digits; then a becomes text.
+    first = [(0, "k", "INT NOT NULL"), (3, "c", "DOUBLE"), (1, "a2", "BIGINT"), (4, "d", "DECIMAL(12, 4)")]
+    table = _evolve(table, *first, (5, "b", "STRING"))
+    fill(range(490, 520))
+    assert len({f.columns for f in plan_of(table).files}) == 2
+    assert not plan_of(table).rest
+    df = assert_native(spark, table)
+    assert df.where("b is null").count() == 490
+    assert rows(df.where("a2 > 515").select("k")) == [(514,), (515,), (516,), (517,), (518,), (519,)]
+    assert_native(spark, table, ["b", "a2"], [("a2", ">", 300), ("d", "<", "350")])
+    table = _evolve(table, *first[:2], (1, "a2", "STRING"), first[3], (5, "b", "STRING"))
+    assert not plan_of(table).files
+    assert plan_of(table, ["k", "c"]).files
+    assert_native(spark, table)
+    assert_native(spark, table, ["k", "c"])
+    assert_native(spark, table, **{"scan.snapshot-id": "2"})
+
+
+@pytest.mark.parametrize(
+    "names", [("a b", "a.b", "`", "_metadata"), ("file", "position", "key", "words"), ("É", "0", "x'")]
+)
+def test_names_of_columns(spark: Any, path: str, names: tuple[str, ...]) -> None:
+    schema = pa.schema([("id", pa.int64()), *((name, pa.int64()) for name in names)])
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    table = PaimonTable.create(path, schema, ["id"], options=options)
+    for ids in (range(20), range(0, 20, 4)):
+        table.append(pa.table([list(ids)] * len(schema), schema=schema))
+        table.compact()
+    assert any(f.deletion for f in plan_of(table).files)
+    assert_native(spark, table, filters=[(names[0], ">", 3)])
+
+
+def test_names_that_differ_in_case_go_through_python(spark: Any, path: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("V", pa.int32())])
+    table = PaimonTable.create(path, schema, ["id"])
+    table.overwrite(pa.table([[1], [2], [3]], schema=schema))
+    assert not plan_of(table).files
+    assert [tuple(row) for row in paimon_spark.read(spark, path).collect()] == [(1, 2, 3)]
+
+
+def test_vectors_that_are_too_large_go_through_python(spark: Any, path: str) -> None:
+    table = _with_vectors(path, 200)
+    size = "scan.native.broadcast-size"
+    assert len(plan_of(table, **{size: "1 kb"}).files) == 2
+    plan = plan_of(table, **{size: "1 b"})
+    assert [f.deletion for f in plan.files] == [None]
+    assert len(plan.rest) == 1
+    assert_native(spark, table, **{size: "1 b"})
+    assert not plan_of(table, **{"scan.native": "false"}).files
+    assert_native(spark, table, **{"scan.native": "false"})
+
+
+@pytest.fixture(
+    params=[
+        {"spark.sql.parquet.enableVectorizedReader": "false"},
+        {"spark.sql.caseSensitive": "true"},
+        {
+            "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+            "spark.sql.timestampType": "TIMESTAMP_NTZ",
+            "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
+            "spark.sql.parquet.int96RebaseModeInRead": "LEGACY",
+            "spark.sql.parquet.fieldId.read.enabled": "true",
+            "spark.sql.parquet.binaryAsString": "true",
+            "spark.sql.files.ignoreMissingFiles": "true",
+            "spark.sql.files.ignoreCorruptFiles": "true",
+            "spark.sql.ansi.enabled": "false",
+        },
+        {"spark.sql.optimizer.disableHints": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"},
+        {"spark.sql.sources.useV1SourceList": "csv"},
+    ],
+    ids=["rows", "case", "legacy", "hints", "v2"],
+)
+def settings(spark: Any, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    before = {key: spark.conf.get(key, None) for key in request.param}
+    for key, value in request.param.items():
+        spark.conf.set(key, value)
+    yield request.param
+    for key, value in before.items():
+        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def test_settings_of_the_session_change_no_answer(spark: Any, path: str, settings: dict[str, str]) -> None:
+    types = {n: VALUE_TYPES[n] for n in ("text", "bytes", "day", "milli", "micro", "instant", "money", "row", "map")}
+    schema = pa.schema([("id", pa.int64()), *types.items()])
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    table = PaimonTable.create(path, schema, ["id"], options=options)
+    rng = random.Random(1)
+    for ids in (range(100), range(0, 100, 9)):
+        made = [{"id": i, **{n: _value(rng, t) for n, t in types.items()}} for i in ids]
+        old = {"day": -700_000, "milli": -(10**14), "micro": -(10**16), "instant": -(10**16)}
+        made.append({"id": -1, **old})
+        table.append(pa.table([pa.array([r.get(f.name) for r in made], f.type) for f in schema], schema=schema))
+        table.compact()
+    assert any(f.deletion for f in plan_of(table).files)
+    assert_native(spark, table)
+    assert_native(spark, table, filters=[("instant", "<", "1900-01-01T00:00:00Z")])
+    if "spark.sql.files.ignoreMissingFiles" in settings:
+        df = paimon_spark.read(spark, path)
+        for file in Path(path).rglob("data-*"):
+            file.unlink()
+        with pytest.raises((PySparkException, Py4JJavaError)):
+            df.collect()
+
+
+def test_a_file_that_is_gone_says_reload(spark: Any, path: str) -> None:
+    table = _with_vectors(path, 30)
+    for file in Path(path).rglob("data-*"):
+        file.unlink()
+    with pytest.raises(NotFound, match=r"snapshot 4 of the table .* has expired.*read the table again"):
+        paimon_spark.read(spark, table.path)
+
+
+def test_a_damaged_page_is_an_error(spark: Any, path: str) -> None:
+    table = PaimonTable.create(path, KEYED, ["id"], options={"bucket": "1", "file.compression": "none"})
+    table.overwrite(_keyed(range(5000)))
+    (file,) = Path(path).rglob("data-*")
+    content = bytearray(file.read_bytes())
+    at = content.index(b"n4321")
+    content[at + 1 : at + 5] = b"9999"
+    file.write_bytes(content)
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)checksum|crc"):
+        paimon_spark.read(spark, path).agg({"name": "max"}).collect()
+
+
+def test_an_empty_table_and_one_without_raw_files(spark: Any, path: str) -> None:
+    table = PaimonTable.create(path, KEYED, ["id"], options={"bucket": "1"})
+    assert_native(spark, table)
+    table.append(_keyed(range(5)))
+    table.append(_keyed(range(3)))
+    assert not plan_of(table).files
+    assert_native(spark, table)
+    table.overwrite(_keyed([]).slice(0, 0), dynamic=False)
+    assert_native(spark, table)
+
+
+def test_one_dataframe_used_twice(spark: Any, path: str) -> None:
+    table = _with_vectors(path, 30)
+    table.append(_keyed([3, 30]))
+    df = paimon_spark.read(spark, table.path)
+    low, high = df.where("id < 20"), df.where("id > 10")
+    assert low.union(high).count() == 40
+    assert sorted(r.id for r in low.join(high, "id").select("id").collect()) == list(range(11, 20))
+    assert df.where("id > 25").count() == 5
+    assert df.count() == 31
+    assert df.join(df.withColumnRenamed("v", "w"), "id").count() == 31
+    assert rows(df) == rows(load(spark, path))
+
+
+def test_where_a_table_is(spark: Any, tmp_path: Path) -> None:
+    path = f"{tmp_path}/a b%20c/d{{e,f}}=ü#?"
+    table = _with_vectors(path, 30)
+    assert plan_of(table).files
+    assert pc.sum(assert_native(spark, table).toArrow()["id"]).as_py() == sum(range(30))
