@@ -3,8 +3,8 @@
     make demo            or   .venv/bin/python examples/flights.py [a new directory]
 
 The feeds arrive in nine shuffled batches, a third of their news stale. The table is partial-update with a sequence
-group a feed, so in the end it must equal the source, row for row. It stays under ``build/`` to be looked at, until
-``make clean``.
+group a feed, so in the end it must equal the source, row for row. The feeds only write; a compaction then folds what
+they wrote, and reads need no merging any more. The table stays under ``build/`` to be looked at, until ``make clean``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from flight_feeds import FEEDS, KEY, batches, load_airlines, load_flights, table_schema
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from paimon_spark import PaimonTable
 
@@ -28,6 +28,8 @@ BATCHES = 3
 OPTIONS = {
     "merge-engine": "partial-update",
     "bucket": "2",
+    "deletion-vectors.enabled": "true",
+    "write-only": "true",
     **{f"fields.{feed.clock}.sequence-group": ",".join(feed.columns) for feed in FEEDS},
 }
 
@@ -67,21 +69,42 @@ def main(path: Path) -> None:
         with step(f"{name}, batch {number} of {BATCHES}: {batch.num_rows:,} updates"):
             spark.createDataFrame(batch).write.format("paimon-py").mode("append").save(str(path))
 
-    print("\nOn time, by airline")
-    table = spark.read.format("paimon-py").load(str(path))
-    table.createOrReplaceTempView("flights")
     spark.createDataFrame(load_airlines()).createOrReplaceTempView("airlines")
+    print("\nWhat the feeds left")
+    show_levels(path)
     with step("merge on read and aggregate"):
-        answer = spark.sql(ON_TIME).collect()
+        merged = ask(spark, path)
+    with step("compact every bucket"):
+        PaimonTable.open(str(path)).compact(full=True)
+    show_levels(path)
+    with step("read without merging and aggregate"):
+        answer = ask(spark, path)
+    assert answer == merged
+
+    print("\nOn time, by airline")
     spark.createDataFrame(answer).show(truncate=False)
 
     print("Is the table the source, row for row?")
     with step(f"compare {flights.num_rows:,} rows both ways"):
+        table = spark.read.format("paimon-py").load(str(path))
         missing, extra = differences(spark.createDataFrame(flights), table.select(flights.column_names))
     if missing or extra:
         sys.exit(f"NO: {missing:,} rows are missing and {extra:,} should not be there. See {path}")
     print(f"Yes: {flights.num_rows:,} of {flights.num_rows:,} rows are equal. The table is in {path}")
     spark.stop()
+
+
+def ask(spark: SparkSession, path: Path) -> list[Row]:
+    """The question to the newest snapshot."""
+    spark.read.format("paimon-py").load(str(path)).createOrReplaceTempView("flights")
+    return spark.sql(ON_TIME).collect()
+
+
+def show_levels(path: Path) -> None:
+    """How many files and rows the levels of all buckets hold."""
+    levels = PaimonTable.open(str(path)).levels().group_by("level").aggregate([("files", "sum"), ("rows", "sum")])
+    for level in levels.sort_by("level").to_pylist():
+        print(f"  level {level['level']}: {level['files_sum']:>4,} files {level['rows_sum']:>10,} rows")
 
 
 def differences(source: DataFrame, table: DataFrame) -> tuple[int, int]:
