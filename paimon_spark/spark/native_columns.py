@@ -7,7 +7,8 @@ cannot answer differently:
 - every type but TIME, which Spark does not read, and timestamps of more than six digits, which some writers store in a
   way that it refuses;
 - no FLOAT or DOUBLE among the members of a ROW: Spark skips row groups by bounds that leave NaN out, although NaN is
-  its greatest value. (Columns of their own are shielded from that by :func:`shielded`.)
+  its greatest value. (Columns of their own are shielded from that, see
+  :attr:`FileColumn.sql`.)
 - types that are unchanged, or widened without rounding;
 - names that stay different when case is ignored, as Spark's reader does by default.
 """
@@ -18,7 +19,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as spark
 
 from paimon_spark.files.evolution import column_sources, same_values
@@ -27,6 +27,7 @@ from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.spark.types import spark_type
 from paimon_spark.types import INTEGER_BITS, NESTED, TIMESTAMPS, DataField, DataType
 
+METADATA = "_metadata"
 _FLOATING = ("FLOAT", "DOUBLE")
 _MICROSECONDS = 6
 
@@ -41,15 +42,19 @@ class FileColumn:
     stored: str | None
     type: DataType | None
 
-    def value(self, frame: Any) -> Any:
-        """The column of the DataFrame ``frame``, which reads the file, as the wanted type."""
-        target = spark_type(self.wanted)
+    @property
+    def sql(self) -> str:
+        """The column as the wanted type and under its name, in Spark's SQL."""
+        target = spark_type(self.wanted).simpleString()
         if self.stored is None:
-            return F.lit(None).cast(target)
-        column = frame[quoted(self.stored)]
-        if self.type != self.wanted:
-            column = column.cast(target)
-        return shielded(column, self.wanted)
+            return f"CAST(NULL AS {_sql_type(self.wanted)}) AS {quoted(self.name)}"
+        value = quoted(self.stored)
+        if self.type != self.wanted and self.wanted.root not in NESTED:
+            value = f"CAST({value} AS {target})"
+        if self.wanted.root in _FLOATING:
+            # The same values, which Spark does not recognise as a column that parquet could filter.
+            value = f"nanvl({value}, CAST('NaN' AS {target}))"
+        return f"{value} AS {quoted(self.name)}"
 
 
 def quoted(name: str) -> str:
@@ -57,16 +62,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def shielded(column: Any, type_: DataType) -> Any:
-    """``column`` with the same values; one of FLOAT or DOUBLE so that Spark does not hand filters on it to parquet."""
-    if type_.root not in _FLOATING:
-        return column
-    return F.nanvl(column, F.lit(float("nan")).cast(spark_type(type_)))
-
-
 def native_columns(written: TableSchema, wanted: Sequence[DataField]) -> tuple[FileColumn, ...] | None:
     """How Spark reads the columns ``wanted`` of files with the schema ``written``; None where it must not."""
-    if not _distinct([*_physical_names(written), *(f.name for f in wanted)]):
+    if not _distinct([*_physical_names(written), *(f.name for f in wanted)]) or METADATA in {
+        f.name for f in written.fields
+    }:
         return None
     columns = []
     for source in column_sources(wanted, written.fields):
@@ -94,8 +94,20 @@ def fresh_name(name: str, taken: Collection[str]) -> str:
     return name
 
 
+def _sql_type(type_: DataType) -> str:
+    """``spark_type(type_)`` in Spark's SQL, with the names of members quoted."""
+    if type_.root == "ROW":
+        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {_sql_type(f.type)}' for f in type_.fields)}>"
+    if type_.root == "ARRAY":
+        return f"ARRAY<{_sql_type(type_.element_type())}>"
+    if type_.root == "MAP":
+        return f"MAP<{_sql_type(type_.key_type())}, {_sql_type(type_.element_type())}>"
+    return str(spark_type(type_).simpleString())
+
+
 def _physical_names(written: TableSchema) -> Iterator[str]:
     yield from (KEY_PREFIX + f.name for f in written.key_fields)
+    yield METADATA
     yield SEQUENCE_NUMBER
     yield VALUE_KIND
     yield from (f.name for f in written.fields)

@@ -3,7 +3,7 @@
 Spark knows the position of each row in its file (``_metadata.row_index``), and which file that is. The deletion vectors
 of all files are broadcast, cut into chunks, and every row asks for the chunk that it lies in::
 
-    file        64 bits   hash of the file's name; the upper 44 bits are checked to be different for all files
+    file        64 bits   hash of the file's name; the upper 44 bits are different for all files of a plan
     chunk       = position >> 12
     key         = file ^ chunk                          (chunk < 2**19, so keys of different files differ)
     words       64 x 64 bits                            bit (position & 63) of word (position >> 6) & 63: deleted
@@ -16,7 +16,6 @@ twice the cost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,16 +26,13 @@ from pyspark.sql import types as spark
 
 from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.metadata.index_manifest import DeletionVectorRef
-from paimon_spark.spark.native_columns import fresh_name
+from paimon_spark.spark.native_columns import fresh_name, quoted
 
 _CHUNK_BITS = 12
 _CHUNK_ROWS = 1 << _CHUNK_BITS
 _WORDS = _CHUNK_ROWS // 64
-_FILE_SHIFT = 20
+NUMBER_SHIFT = 20
 _CHUNK_BYTES = 8 * _WORDS + 64
-_CHUNKS = spark.StructType(
-    [spark.StructField("key", spark.LongType()), spark.StructField("words", spark.ArrayType(spark.LongType()))]
-)
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -48,49 +44,20 @@ def broadcast_bytes(ref: DeletionVectorRef, row_count: int) -> int:
     return affected * _CHUNK_BYTES
 
 
-@dataclass(frozen=True)
-class FileHashes:
-    """A 64-bit number for each of some file names, that Spark computes from the name of the file a row comes from."""
-
-    salt: int
-    numbers: dict[str, int]
-
-    @classmethod
-    def of(cls, session: Any, names: Sequence[str]) -> FileHashes:
-        """Numbers whose upper 44 bits all differ. Requires: the names do."""
-        frame = session.createDataFrame(pa.table({"name": pa.array(names, pa.string())}))
-        salt = 0
-        while True:
-            hashes = [row[0] for row in frame.select(_hash(F.col("name"), salt)).collect()]
-            if len({number >> _FILE_SHIFT for number in hashes}) == len(names):
-                return cls(salt, dict(zip(names, hashes, strict=True)))
-            salt += 1
-
-    def of_row(self, metadata: Any) -> Any:
-        """The number of the file that a row comes from; ``metadata`` is Spark's ``_metadata`` column."""
-        return _hash(metadata["file_name"], self.salt)
-
-
-def _hash(name: Any, salt: int) -> Any:
-    return F.xxhash64(name, F.lit(salt))
-
-
 def without_deleted(session: Any, rows: Any, file: str, position: str, vectors: Any) -> Any:
     """The DataFrame ``rows`` without its deleted rows. ``file`` and ``position`` name columns of it.
 
     ``vectors`` are (number of the file, its :class:`DeletionVector`) pairs.
     """
-    names = [fresh_name(name, rows.columns) for name in ("key", "words")]
-    chunks = session.createDataFrame(_chunk_table(vectors), _CHUNKS).toDF(*names)
-    wanted = F.col(file).bitwiseXOR(F.shiftright(F.col(position), _CHUNK_BITS))
-    joined = rows.join(F.broadcast(chunks), wanted == F.col(names[0]), "left")
-    word = F.get(F.col(names[1]), F.shiftright(F.col(position), 6).bitwiseAND(F.lit(_WORDS - 1)).cast("int"))
-    bit = _shifted(word, F.col(position).bitwiseAND(F.lit(63)).cast("int")).bitwiseAND(F.lit(1).cast("long"))
-    return joined.where(F.coalesce(bit, F.lit(0).cast("long")) == 0)
-
-
-def _shifted(word: Any, bits: Any) -> Any:
-    return F.call_function("shiftright", word, bits)
+    key, words = (fresh_name(name, rows.columns) for name in ("key", "words"))
+    schema = spark.StructType(
+        [spark.StructField(key, spark.LongType()), spark.StructField(words, spark.ArrayType(spark.LongType()))]
+    )
+    chunks = session.createDataFrame(_chunk_table(vectors).rename_columns([key, words]), schema)
+    own = f"{quoted(key)} = {quoted(file)} ^ shiftright({quoted(position)}, {_CHUNK_BITS})"
+    word = f"get({quoted(words)}, CAST(shiftright({quoted(position)}, 6) & {_WORDS - 1} AS INT))"
+    bit = f"shiftright({word}, CAST({quoted(position)} & 63 AS INT)) & 1"
+    return rows.join(F.broadcast(chunks), F.expr(own), "left").where(f"coalesce({bit}, 0) = 0")
 
 
 def _chunk_table(vectors: Sequence[tuple[int, DeletionVector]]) -> pa.Table:

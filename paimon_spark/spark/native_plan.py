@@ -24,7 +24,8 @@ from paimon_spark.options import MB, Option, parse_bool, parse_memory
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
 from paimon_spark.spark.native_columns import FileColumn, is_native, native_columns
-from paimon_spark.spark.native_deletions import broadcast_bytes
+from paimon_spark.spark.native_deletions import NUMBER_SHIFT, broadcast_bytes
+from paimon_spark.spark.native_hash import file_number
 from paimon_spark.storage.local import LocalStorage
 from paimon_spark.types import DataField
 
@@ -39,9 +40,11 @@ Columns = tuple[FileColumn, ...]
 
 @dataclass(frozen=True)
 class NativeFile:
-    """A file for Spark: where it is, how its columns are read, its partition, and its deletion vector if it has one."""
+    """A file for Spark: where it is, what number Spark makes of its name, how its columns are read, its partition, and
+    its deletion vector if it has one."""
 
     path: str
+    number: int
     file: DataFile
     columns: Columns
     partition: bytes
@@ -63,7 +66,7 @@ class NativePlan:
         """
         if not _is_possible(scan):
             return cls((), tuple(splits))
-        found = _of_few_shapes(_alone_by_name(_candidates(scan, splits)))
+        found = _of_few_shapes(_told_apart(_candidates(scan, splits)))
         chosen = _broadcastable(found, scan.table_schema.options.get_option(BROADCAST_SIZE))
         return cls(tuple(chosen), tuple(_without(splits, {f.file.name for f in chosen})))
 
@@ -100,7 +103,9 @@ def _candidates(scan: Scan, splits: Iterable[Split]) -> Iterator[NativeFile]:
                 path = paths.data_file(directory, file)
             else:
                 path = data_file_path(paths, schema, split.partition, split.bucket, file)
-            yield NativeFile(path, file, columns, split.partition, split.deletions.get(file.name))
+            yield NativeFile(
+                path, file_number(file.name), file, columns, split.partition, split.deletions.get(file.name)
+            )
 
 
 def _lone_files(split: Split) -> Iterator[DataFile]:
@@ -111,11 +116,11 @@ def _lone_files(split: Split) -> Iterator[DataFile]:
             yield file
 
 
-def _alone_by_name(files: Iterable[NativeFile]) -> list[NativeFile]:
-    """Without files that share their name, by which Spark's rows are told apart."""
+def _told_apart(files: Iterable[NativeFile]) -> list[NativeFile]:
+    """Without files whose numbers are alike, by which Spark's rows are told apart: those of one name, for instance."""
     found = list(files)
-    names = Counter(f.file.name for f in found)
-    return [f for f in found if names[f.file.name] == 1]
+    alike = Counter(f.number >> NUMBER_SHIFT for f in found)
+    return [f for f in found if alike[f.number >> NUMBER_SHIFT] == 1]
 
 
 def _of_few_shapes(files: list[NativeFile]) -> list[NativeFile]:

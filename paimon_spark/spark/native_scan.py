@@ -36,8 +36,8 @@ from paimon_spark.metadata.deletion_vector import read_deletion_vector
 from paimon_spark.read.scan import Scan
 from paimon_spark.rows.binary_row import decode
 from paimon_spark.spark.batches import outgoing, outgoing_schema
-from paimon_spark.spark.native_columns import file_schema, fresh_name, quoted
-from paimon_spark.spark.native_deletions import FileHashes, without_deleted
+from paimon_spark.spark.native_columns import METADATA, file_schema, fresh_name, quoted
+from paimon_spark.spark.native_deletions import without_deleted
 from paimon_spark.spark.native_filter import literal, row_filter
 from paimon_spark.spark.native_plan import Columns, NativeFile, NativePlan
 from paimon_spark.spark.types import spark_schema
@@ -103,30 +103,33 @@ class NativeScan:
             partition = None if self._partitions_joined else file.partition
             groups.setdefault((file.columns, partition, file.deletion is not None), []).append(file)
         frames = [self._group(files, columns, partition) for (columns, partition, _), files in groups.items()]
-        return reduce(lambda one, other: one.union(other), frames)
+        frame = reduce(lambda one, other: one.union(other), frames)
+        for field in spark_schema([self.scan.table_schema.field(name) for name in self.scan.columns]).fields:
+            if field.metadata:
+                frame = frame.withMetadata(field.name, field.metadata)
+        return frame
 
     # ------------------------------------------------------------------ one parquet scan
 
     def _group(self, files: Sequence[NativeFile], columns: Columns, partition: bytes | None) -> Any:
         """The rows of files of one shape, all with vectors or all without. ``partition`` None: values are joined."""
-        frame = self._load(files, columns)
-        values = {c.name: c.value(frame) for c in columns}
-        names = [*values, *self._partition_names]
+        names = [*(c.name for c in columns), *self._partition_names]
         file, position = fresh_name("file", names), fresh_name("position", [*names, "file"])
-        if partition is not None:
-            values |= self._partition_literals[partition]
+        selected = [c.sql for c in columns]
         masked = files[0].deletion is not None
-        selected = [column.alias(name) for name, column in values.items()]
         if masked or partition is None:
-            metadata = frame.metadataColumn("_metadata")
-            selected.append(self._hashes.of_row(metadata).alias(file))
-            selected.append(metadata["row_index"].alias(position))
-        rows = frame.select(*selected)
+            selected.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
+            selected.append(f"{METADATA}.row_index AS {quoted(position)}")
+        rows = self._load(files, columns).selectExpr(*selected)
         if partition is None:
             rows = rows.join(F.broadcast(self._partition_frame(file)), file, "inner")
+        elif self._partition_names:
+            rows = rows.withColumns(self._partition_literals[partition])
         if masked:
             rows = without_deleted(self.session, rows, file, position, self._vectors(files))
-        return self._finished(rows)
+        if self.scan.predicate is not None:
+            rows = rows.where(self._condition)
+        return rows.select(*(quoted(name) for name in self.scan.columns))
 
     def _load(self, files: Sequence[NativeFile], columns: Columns) -> Any:
         reader = self.session.read.schema(file_schema(columns)).options(**_READER_OPTIONS)
@@ -154,23 +157,16 @@ class NativeScan:
     def _vectors(self, files: Sequence[NativeFile]) -> list[Any]:
         storage = self.scan.metadata.storage
         return [
-            (self._hashes.numbers[f.file.name], read_deletion_vector(storage, f.deletion, f.file.row_count))
+            (f.number, read_deletion_vector(storage, f.deletion, f.file.row_count))
             for f in files
             if f.deletion is not None
         ]
 
-    def _finished(self, rows: Any) -> Any:
-        """Filtered exactly, and the scan's columns with their comments."""
-        fields = self.scan.table_schema.fields
-        if self.scan.predicate is not None:
-            types = {f.name: f.type for f in fields}
-            rows = rows.where(row_filter(self.scan.predicate, types, lambda name: rows[quoted(name)]))
-        schema = spark_schema([self.scan.table_schema.field(name) for name in self.scan.columns])
-        return rows.select(*(rows[quoted(f.name)].alias(f.name, metadata=f.metadata) for f in schema.fields))
-
     @cached_property
-    def _hashes(self) -> FileHashes:
-        return FileHashes.of(self.session, [f.file.name for f in self.plan.files])
+    def _condition(self) -> Any:
+        assert self.scan.predicate is not None
+        types = {f.name: f.type for f in self.scan.table_schema.fields}
+        return row_filter(self.scan.predicate, types, lambda name: F.col(quoted(name)))
 
     # ------------------------------------------------------------------ partition values
 
@@ -204,7 +200,7 @@ class NativeScan:
         fields = self.scan.table_schema.partition_fields
         at = {partition: i for i, partition in enumerate(self._partitions)}
         rows = pa.array([at[f.partition] for f in self.plan.files])
-        numbers = pa.array([self._hashes.numbers[f.file.name] for f in self.plan.files], pa.int64())
+        numbers = pa.array([f.number for f in self.plan.files], pa.int64())
         values = [column.take(rows) for column in self._partition_columns]
         schema = spark_schema(fields).add(spark.StructField(file, spark.LongType()))
         nullable = spark.StructType([spark.StructField(f.name, f.dataType) for f in schema.fields])

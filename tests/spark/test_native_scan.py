@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from pyspark.errors import PySparkException
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.errors import NotFound
+from paimon_spark.spark.native_hash import file_number
 from paimon_spark.types import DataField, parse_type
 from tests.spark.frames import load, rows
 from tests.spark.native import assert_native, plan_of
@@ -253,7 +255,7 @@ def test_older_schemas_are_read_by_field_id(spark: Any, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [("a b", "a.b", "`", "_metadata"), ("file", "position", "key", "words"), ("É", "0", "x'")]
+    "names", [("a b", "a.b", "`", "sum(id)"), ("file", "position", "key", "words"), ("É", "0", "x'")]
 )
 def test_names_of_columns(spark: Any, path: str, names: tuple[str, ...]) -> None:
     schema = pa.schema([("id", pa.int64()), *((name, pa.int64()) for name in names)])
@@ -266,8 +268,9 @@ def test_names_of_columns(spark: Any, path: str, names: tuple[str, ...]) -> None
     assert_native(spark, table, filters=[(names[0], ">", 3)])
 
 
-def test_names_that_differ_in_case_go_through_python(spark: Any, path: str) -> None:
-    schema = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("V", pa.int32())])
+@pytest.mark.parametrize("names", [("v", "V"), ("v", "_metadata")])
+def test_names_that_spark_would_confuse_go_through_python(spark: Any, path: str, names: tuple[str, str]) -> None:
+    schema = pa.schema([("id", pa.int64()), (names[0], pa.int64()), (names[1], pa.int32())])
     table = PaimonTable.create(path, schema, ["id"])
     table.overwrite(pa.table([[1], [2], [3]], schema=schema))
     assert not plan_of(table).files
@@ -380,6 +383,12 @@ def test_one_dataframe_used_twice(spark: Any, path: str) -> None:
     assert df.count() == 31
     assert df.join(df.withColumnRenamed("v", "w"), "id").count() == 31
     assert rows(df) == rows(load(spark, path))
+
+
+def test_numbers_of_files_are_sparks(spark: Any) -> None:
+    names = ["", "a", "data-ü.parquet", *("x" * n for n in range(3, 70)), f"data-{uuid.UUID(int=7)}-12.parquet"]
+    frame = spark.createDataFrame([(name,) for name in names], "name string").selectExpr("xxhash64(name)")
+    assert [row[0] for row in frame.collect()] == [file_number(name) for name in names]
 
 
 def test_where_a_table_is(spark: Any, tmp_path: Path) -> None:
