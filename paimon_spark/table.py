@@ -33,6 +33,7 @@ from paimon_spark.write.table_write import TableWrite
 
 if TYPE_CHECKING:
     from paimon_spark.check.breach import Breach
+    from paimon_spark.compact.compaction import Compactor
 
 
 class PaimonTable:
@@ -259,12 +260,18 @@ class PaimonTable:
 
     # ------------------------------------------------------------------ compact
 
-    def compact(self, full: bool = False, partitions: Sequence[Mapping[str, Any]] | None = None) -> Snapshot | None:
+    def compact(
+        self,
+        full: bool = False,
+        partitions: Sequence[Mapping[str, Any]] | None = None,
+        compactor: Compactor | None = None,
+    ) -> Snapshot | None:
         """Merge files where the table's options want it, and empty level 0 of a table with deletion vectors.
 
         ``full`` leaves each bucket one sorted run without deleted rows. ``partitions`` restricts the work to the
         partitions that one of these specifications, such as ``{"day": "2024-01-31"}``, covers. A table that is
-        ``write-only`` can be compacted, too. Writers may go on meanwhile.
+        ``write-only`` can be compacted, too. Writers may go on meanwhile. ``compactor`` does the work (None: this
+        process, a bucket after the other).
 
         :returns: the new snapshot, or None when there was nothing to do
         :raises InvalidInput: a specification that does not fit the table
@@ -278,7 +285,7 @@ class PaimonTable:
         refuse_unsupported(schema, for_write=True)
         if is_time_travel(schema.options):
             raise InvalidOption("a compaction cannot travel in time; leave the scan.* options out")
-        return compact_table(self._metadata, schema, full=full, partitions=partitions)
+        return compact_table(self._metadata, schema, full=full, partitions=partitions, compactor=compactor)
 
     # ------------------------------------------------------------------ clean up
 

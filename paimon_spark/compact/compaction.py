@@ -14,7 +14,8 @@ between. Work that takes longer than one may wait for goes partition by partitio
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from paimon_spark.compact.bucket_compaction import CompactionResult, compact_bucket, is_due
@@ -31,6 +32,10 @@ from paimon_spark.options import CHANGELOG_PRODUCER, COMMIT_USER_PREFIX, DELETIO
 ATTEMPTS = 10
 
 Results = dict[Bucket, CompactionResult | None]
+
+Compactor = Callable[[Sequence[BucketState]], Iterable[CompactionResult | None]]
+"""Who compacts buckets: what became of each, in their order. When it raises, nothing is left of those that it has not
+yet returned."""
 
 
 def refuse_changelog(schema: TableSchema) -> None:
@@ -54,6 +59,7 @@ def compact_table(
     partitions: Sequence[Mapping[str, Any]] | None = None,
     buckets: Collection[Bucket] | None = None,
     patient: bool = False,
+    compactor: Compactor | None = None,
 ) -> Snapshot | None:
     """Compact buckets of a table; the new snapshot, or None when nothing had to be done.
 
@@ -78,6 +84,8 @@ def compact_table(
             chosen[partition] = partitions is None or any(covers(schema, s, partition) for s in partitions)
         return chosen[partition] and (buckets is None or (partition, bucket) in buckets)
 
+    if compactor is None:
+        compactor = partial(_compact_here, metadata, schema, full=full, patient=patient)
     results: Results = {}
     for attempt in range(1, ATTEMPTS + 1):
         snapshot = metadata.snapshots.latest()
@@ -86,11 +94,11 @@ def compact_table(
         try:
             states = bucket_states(metadata, snapshot, wanted)
             _discard_stale(metadata, schema, results, states)
-            for key, state in states.items():
-                if key not in results and is_due(schema, state, full=full, patient=patient):
-                    results[key] = compact_bucket(metadata, schema, state, full=full, patient=patient)
-                else:
-                    results.setdefault(key, None)
+            unknown = {key: state for key, state in states.items() if key not in results}
+            due = {key: state for key, state in unknown.items() if is_due(schema, state, full=full, patient=patient)}
+            results.update(dict.fromkeys(unknown.keys() - due.keys()))
+            for key, result in zip(due, compactor(list(due.values())) if due else (), strict=True):
+                results[key] = result
             return commit_compaction(metadata, schema, [r for r in results.values() if r is not None])
         except CommitStateUnknown:
             raise
@@ -99,6 +107,13 @@ def compact_table(
                 _discard(metadata, schema, results.values())
                 raise
     raise AssertionError("the last attempt returns or raises")
+
+
+def _compact_here(
+    metadata: TableMetadata, schema: TableSchema, states: Sequence[BucketState], *, full: bool, patient: bool
+) -> Iterator[CompactionResult | None]:
+    for state in states:
+        yield compact_bucket(metadata, schema, state, full=full, patient=patient)
 
 
 def commit_compaction(

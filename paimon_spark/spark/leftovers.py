@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.locations import bucket_directory
+from paimon_spark.metadata.schema import TableSchema
+from paimon_spark.metadata.table_metadata import TableMetadata
 from paimon_spark.options import BUCKET, DATA_FILE_PREFIX, Options
 from paimon_spark.rows.binary_row import EMPTY_ROW
 from paimon_spark.write.table_write import CommitMessage, TableWrite
@@ -41,17 +43,28 @@ def delete_leftovers(write: TableWrite, reported: Sequence[CommitMessage], every
     Requires: ``write`` was made under the option ``data-file.prefix`` = :func:`unique_prefix`, and no snapshot names
     a file of this write that is not in ``reported``.
     """
-    prefix = write.schema.options.get_option(DATA_FILE_PREFIX)
     entries = [entry for message in reported for entry in message.entries]
     kept = {entry.file.name for entry in entries}
     buckets = {(entry.partition, entry.bucket) for entry in entries}
-    storage = write.metadata.storage
     with contextlib.suppress(PaimonError):
-        for partition, bucket in buckets | _all_buckets(write, buckets) if everywhere else buckets:
-            directory = bucket_directory(write.metadata.paths, write.schema, partition, bucket)
-            for found in storage.list(directory):
-                if found.name.startswith(prefix) and found.name not in kept:
-                    storage.delete(f"{directory}/{found.name}")
+        if everywhere:
+            buckets |= _all_buckets(write, buckets)
+        delete_unnamed(write.metadata, write.schema, buckets, kept)
+
+
+def delete_unnamed(metadata: TableMetadata, schema: TableSchema, buckets: Iterable[Bucket], kept: Set[str]) -> None:
+    """Delete all files in ``buckets`` that have the data file prefix of ``schema`` and whose names are not ``kept``.
+
+    Requires: the prefix is a :func:`unique_prefix`.
+
+    :raises StorageError: a directory cannot be listed, or a file not deleted
+    """
+    prefix = schema.options.get_option(DATA_FILE_PREFIX)
+    for partition, bucket in buckets:
+        directory = bucket_directory(metadata.paths, schema, partition, bucket)
+        for found in metadata.storage.list(directory):
+            if found.name.startswith(prefix) and found.name not in kept:
+                metadata.storage.delete(f"{directory}/{found.name}")
 
 
 def is_published(write: TableWrite) -> bool:
