@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="K=V[,K=V…]",
         help="compact only partitions with these values; may be given several times",
     )
+    compact.add_argument("--spark", action="store_true", help="as a Spark job, one task a bucket; see spark-submit")
     return parser
 
 

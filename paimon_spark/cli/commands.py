@@ -51,10 +51,15 @@ def inspect(arguments: Namespace) -> int:
 
 
 def compact(arguments: Namespace) -> int:
-    """Compact the table, or some of its partitions, and print what came of it."""
+    """Compact the table, or some of its partitions, here or as a Spark job, and print what came of it."""
     table = PaimonTable.open(arguments.path, dict(arguments.option))
-    partitions = [typed_partition(table.table_schema, given) for given in arguments.partition]
-    snapshot = table.compact(full=arguments.full, partitions=partitions or None)
+    partitions = [typed_partition(table.table_schema, given) for given in arguments.partition] or None
+    if arguments.spark:
+        from paimon_spark.spark.compact_job import compact_on_cluster
+
+        snapshot = compact_on_cluster(arguments.path, arguments.full, partitions, dict(arguments.option))
+    else:
+        snapshot = table.compact(full=arguments.full, partitions=partitions)
     if snapshot is None:
         print("nothing to compact")
         return DONE
