@@ -16,6 +16,7 @@ from paimon_spark.read.scan import Scan
 from paimon_spark.spark.leftovers import unique_prefix
 from paimon_spark.spark.options import (
     FILTERS,
+    OWNED_BUCKETS,
     chosen_columns,
     overwrites_dynamically,
     read_options,
@@ -42,15 +43,23 @@ def open_writer(options: Mapping[str, str], schema: Any, overwrite: bool) -> Pai
 
     :raises PaimonError: the rows or the options do not fit the table, or do not define a new one
     """
-    path, rows = table_path(options), written_schema(schema)
-    storage = storage_options(options)
+    rows = written_schema(schema)
+    table = open_destination(options, rows)
+    write = table.new_write(overwrite, dynamic=overwrites_dynamically(options) if overwrite else None)
+    write.check(rows)
+    return PaimonWriter(write, rows, owned_buckets=options.get(OWNED_BUCKETS) == "true")
+
+
+def open_destination(options: Mapping[str, str], rows: pa.Schema) -> PaimonTable:
+    """The table that the options of a write name or define, under these options and a file prefix of its own.
+
+    :raises PaimonError: the options do not fit the table, or do not define a new one
+    """
+    path, storage = table_path(options), storage_options(options)
     table = PaimonTable.open(path, storage) if PaimonTable.exists(path, storage) else _created(path, rows, options)
     of_this_write = write_options(options, table.schema.names)
     of_this_write[DATA_FILE_PREFIX.key] = unique_prefix(table.options.merged(of_this_write))
-    table = PaimonTable.open(path, {**storage, **of_this_write})
-    write = table.new_write(overwrite, dynamic=overwrites_dynamically(options) if overwrite else None)
-    write.check(rows)
-    return PaimonWriter(write, rows)
+    return PaimonTable.open(path, {**storage, **of_this_write})
 
 
 def _created(path: str, rows: pa.Schema, options: Mapping[str, str]) -> PaimonTable:

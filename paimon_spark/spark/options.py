@@ -17,8 +17,11 @@ from paimon_spark.storage.credentials import table_options
 
 COLUMNS, FILTERS = "columns", "filters"
 OVERWRITE_MODE = "partitionoverwritemode"
+OWNED_BUCKETS = "paimon-py.owned-buckets"
+"""Set by ``paimon_spark.write``: every bucket's rows are in one task, and compaction is the caller's."""
 _LOCATION = ("path", "paths", "warehouse", "table")
-_OF_THIS_CALL = frozenset((*_LOCATION, COLUMNS, FILTERS, OVERWRITE_MODE, "mergeschema", "maxrecordsperfile"))
+_OF_THIS_WRITE = (OVERWRITE_MODE, OWNED_BUCKETS, "mergeschema", "maxrecordsperfile")
+_OF_THIS_CALL = frozenset((*_LOCATION, COLUMNS, FILTERS, *_OF_THIS_WRITE))
 _REFUSED = {
     "replacewhere": "filter the DataFrame and use partitionOverwriteMode=dynamic instead",
     "overwriteschema": "a table's columns are not replaced by a write",

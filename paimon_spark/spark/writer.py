@@ -19,10 +19,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import InvalidOption, PaimonError
 from paimon_spark.spark.batches import incoming
 from paimon_spark.spark.failures import readable
 from paimon_spark.spark.leftovers import delete_leftovers, is_published
+from paimon_spark.spark.options import OWNED_BUCKETS
 from paimon_spark.write.table_write import CommitMessage, TableWrite
 
 
@@ -37,9 +38,11 @@ class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
 class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes Arrow batches of one schema to one table; see :func:`paimon_spark.spark.opening.open_writer`."""
 
-    def __init__(self, write: TableWrite, rows: pa.Schema) -> None:
+    def __init__(self, write: TableWrite, rows: pa.Schema, owned_buckets: bool = False) -> None:
+        """``owned_buckets``: every bucket's rows are in one task, and the caller sees to compaction."""
         self._write = write
         self._rows = rows
+        self._owned_buckets = owned_buckets
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """Write one task's rows; their order is their age, and a later task's rows are younger."""
@@ -60,13 +63,22 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
             return files
 
     def commit(self, messages: Sequence[WrittenFiles | None]) -> None:
-        """Publish the files of all tasks as one snapshot."""
+        """Publish the files of all tasks as one snapshot, then compact the buckets that want it.
+
+        :raises InvalidOption: the buckets are said to have one owner each, and one has two; nothing is published
+        """
+        from paimon_spark.spark.compact_touched import compact_touched
+
         written = [files for files in messages if files is not None]
         reported = [files.message for files in written]
         with readable():
+            if self._owned_buckets:
+                self._refuse_two_owners(reported)
             self._write.commit(reported)
             if any(files.attempt > 0 for files in written):
                 delete_leftovers(self._write, reported, everywhere=False)
+            if not self._owned_buckets:
+                compact_touched(self._write, reported)
 
     def abort(self, messages: Sequence[WrittenFiles | None]) -> None:
         """Delete the files of all attempts, if a task did not finish; see the module's text."""
@@ -76,3 +88,16 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
         with readable():
             self._write.abort(reported)
             delete_leftovers(self._write, reported, everywhere=True)
+
+    def _refuse_two_owners(self, reported: Sequence[CommitMessage]) -> None:
+        seen: set[tuple[bytes, int]] = set()
+        for message in reported:
+            buckets = {(entry.partition, entry.bucket) for entry in message.entries}
+            if twice := seen & buckets:
+                self._write.abort(reported)
+                _, bucket = min(twice)
+                raise InvalidOption(
+                    f"option {OWNED_BUCKETS!r}: two tasks wrote bucket {bucket} of one partition, so nothing was "
+                    "committed; leave the option to paimon_spark.write, which sees to that"
+                )
+            seen |= buckets
