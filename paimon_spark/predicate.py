@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.arrays import literal
 from paimon_spark.errors import InvalidInput
 from paimon_spark.types import BINARIES, NESTED, DataField, arrow_type, field_named
 
@@ -65,6 +66,9 @@ class Comparison:
 
     def _membership(self, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
         values = self.value.drop_null()
+        if pa.types.is_floating(column.type):
+            zero = literal(0.0, column.type)  # -0.0 + 0.0 is 0.0
+            column, values = pc.add(column, zero), pc.add(values, zero)
         found = pc.is_in(column, value_set=values)
         if self.operator == "in":
             return pc.and_(found, pc.is_valid(column))
