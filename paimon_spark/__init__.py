@@ -1,8 +1,8 @@
 """Apache Paimon primary-key tables for PySpark, in pure Python.
 
 ``spark.read.format("paimon-py").load(path)`` and ``df.write.format("paimon-py")`` need nothing from here.
-:class:`PaimonTable` works without Spark; :func:`register`, :func:`read` and :func:`compact` are for Spark sessions.
-Names are loaded when they are first used, so that a Spark worker pays only for what it needs.
+:class:`PaimonTable` works without Spark; :func:`register`, :func:`read`, :func:`write` and :func:`compact` are for
+Spark sessions. Names are loaded when they are first used, so that a Spark worker pays only for what it needs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         StorageError,
         UnsupportedFeature,
     )
+    from paimon_spark.spark.bucket_write import write
     from paimon_spark.spark.compact_job import compact
     from paimon_spark.spark.session import read, register
     from paimon_spark.table import PaimonTable
@@ -42,6 +43,7 @@ __all__ = [
     "compact",
     "read",
     "register",
+    "write",
 ]
 
 _HOMES = {
@@ -50,11 +52,12 @@ _HOMES = {
     "compact": "paimon_spark.spark.compact_job",
     "read": "paimon_spark.spark.session",
     "register": "paimon_spark.spark.session",
+    "write": "paimon_spark.spark.bucket_write",
 }
 
 # The first import of a package below this one binds its name here, and some are called like functions. Once imported
 # they never bind again, and the names are free.
-for _name in ("check", "compact", "read"):
+for _name in ("check", "compact", "read", "write"):
     import_module(f"paimon_spark.{_name}")
     globals().pop(_name, None)
 

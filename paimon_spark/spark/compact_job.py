@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.compact.bucket_compaction import CompactionResult, compact_bucket
 from paimon_spark.compact.bucket_state import Bucket, BucketState
+from paimon_spark.compact.compaction import compact_table
 from paimon_spark.errors import PaimonError, StorageError, UnsupportedFeature
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
@@ -84,6 +85,15 @@ def compact_on_cluster(
     return compact(session, path, full, partitions, options)
 
 
+def compact_due(spark: SparkSession, table: PaimonTable) -> Snapshot | None:
+    """What follows a write: compact the buckets that want it by now; a table of ``lookup-compact`` = gentle waits.
+
+    Requires: ``table`` is open under a :func:`~paimon_spark.spark.leftovers.unique_prefix`. Raises as :func:`compact`.
+    """
+    executors = _Executors(spark, table.metadata, table.table_schema, full=False, patient=True)
+    return compact_table(table.metadata, table.table_schema, patient=True, compactor=executors)
+
+
 @dataclass(frozen=True)
 class _Report:
     """What became of a bucket. Travels from a task to the driver."""
@@ -101,6 +111,7 @@ class _Executors:
     metadata: TableMetadata
     schema: TableSchema
     full: bool
+    patient: bool = False
 
     def __call__(self, states: Sequence[BucketState]) -> Iterable[CompactionResult | None]:
         """What became of each bucket, in the order of ``states``.
@@ -113,7 +124,7 @@ class _Executors:
         log.info("%s: compacting %d buckets", root, len(states))
         context = self.spark.sparkContext
         progress = context.accumulator(0, _Progress(root, len(states)))
-        task = _Task(self.metadata, self.schema, self.full, progress)
+        task = _Task(self.metadata, self.schema, self.full, self.patient, progress)
         reports: list[_Report] = []
         try:
             reports = context.parallelize(largest_first, len(states)).mapPartitions(task).collect()
@@ -152,6 +163,7 @@ class _Task:
     metadata: TableMetadata
     schema: TableSchema
     full: bool
+    patient: bool
     progress: Any
 
     def __call__(self, states: Iterator[BucketState]) -> Iterator[_Report]:
@@ -163,7 +175,8 @@ class _Task:
         bucket = (state.partition, state.bucket)
         try:
             with readable():
-                return _Report(bucket, compact_bucket(self.metadata, self.schema, state, full=self.full), None)
+                result = compact_bucket(self.metadata, self.schema, state, full=self.full, patient=self.patient)
+            return _Report(bucket, result, None)
         except StorageError:
             raise
         except PaimonError as error:

@@ -7,7 +7,7 @@ null, which in a partial-update table means "unknown".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -156,6 +156,14 @@ class Incoming:
         columns = [self._column(table, field) for field in self._fields]
         values = pa.Table.from_arrays(columns, schema=self._arrow)
         return self._without_ignored(KeyValues(values, None, self._kinds(values)))
+
+    def columns(self, batch: pa.RecordBatch, fields: Sequence[DataField]) -> list[pa.ChunkedArray]:
+        """Some columns as :meth:`rows` gives them, of a batch that need not have the others.
+
+        :raises InvalidInput: the data does not fit the table
+        """
+        table = pa.Table.from_batches([batch])
+        return [self._column(table, field) for field in fields]
 
     def _column(self, table: pa.Table, field: DataField) -> pa.ChunkedArray:
         target = arrow_type(field.type)

@@ -38,9 +38,10 @@ def test_the_table_needs_no_spark() -> None:
     assert _run(program) == "False"
 
 
-def test_read_is_the_function_whatever_is_imported_first() -> None:
-    for first in ("paimon_spark.read.scan", "paimon_spark.table", "paimon_spark"):
-        assert _run(f"import {first}, paimon_spark; print(callable(paimon_spark.read))") == "True"
+@pytest.mark.parametrize("name", ["check", "compact", "read", "write"])
+def test_functions_that_are_called_like_packages_are_functions(name: str) -> None:
+    for first in (f"paimon_spark.{name}", "paimon_spark.spark.opening", "paimon_spark"):
+        assert _run(f"import {first}, paimon_spark; print(callable(paimon_spark.{name}))") == "True"
 
 
 def test_all_names_exist() -> None:
