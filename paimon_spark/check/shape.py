@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from paimon_spark.merge.sections import file_key_ranges
 from paimon_spark.metadata.deletion_vector import read_deletion_vector
-from paimon_spark.metadata.index_manifest import DeletionVectorRef
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.manifest import ManifestEntry
 from paimon_spark.metadata.partition import partition_path
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.metadata.table_metadata import TableMetadata
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 from paimon_spark.rows.binary_row import decode
 from paimon_spark.types import DataField
 

@@ -10,8 +10,9 @@ from paimon_spark.check.places import Places
 from paimon_spark.check.state import State
 from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_vector
-from paimon_spark.metadata.index_manifest import DELETION_VECTORS, DeletionVectorRef, IndexEntry
+from paimon_spark.metadata.index_manifest import DELETION_VECTORS, IndexEntry
 from paimon_spark.metadata.manifest import ManifestEntry
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 
 BucketVectors = Mapping[str, DeletionVector]
 """The vectors of a bucket's files, by file name."""

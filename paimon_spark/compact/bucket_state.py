@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from paimon_spark.metadata.index_manifest import DeletionVectorRef, deletion_vector_files
+from paimon_spark.metadata.index_manifest import deletion_vector_files
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.manifest import ManifestEntry
 from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.metadata.table_metadata import TableMetadata
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 
 Bucket = tuple[bytes, int]
 """A partition as a serialized BinaryRow, and a bucket of it."""

@@ -16,9 +16,10 @@ from pyroaring import BitMap
 from paimon_spark.compact.compact_options import BITMAP_64
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.deletion_vector import MAGIC_64, DeletionVector, read_deletion_vector
-from paimon_spark.metadata.index_manifest import DeletionVectorRef, IndexEntry
+from paimon_spark.metadata.index_manifest import IndexEntry
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.table_metadata import TableMetadata
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 
 
 class DeletionVectorMaintainer:

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
 from paimon_spark.errors import CorruptFile, StorageError
-from paimon_spark.metadata.index_manifest import DeletionVectorRef, VectorRange
+from paimon_spark.metadata.vector_range import DeletionVectorRef, VectorRange
 from paimon_spark.storage.storage import Storage
 
 FILE_VERSION = b"\x01"

@@ -25,34 +25,10 @@ from paimon_spark.metadata.avro import Row, read_container, write_container
 from paimon_spark.metadata.avro_schema import Layout
 from paimon_spark.metadata.file_name import require_plain_name
 from paimon_spark.metadata.manifest import ADD, DELETE
+from paimon_spark.metadata.vector_range import VectorRange
 
 HASH, DELETION_VECTORS = "HASH", "DELETION_VECTORS"
 VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class VectorRange:
-    """Where in an index file the vector of the data file named ``file`` is.
-
-    ``offset`` is where its entry begins, and ``length`` what the format records for it (see
-    :mod:`paimon_spark.metadata.deletion_vector`). ``cardinality`` counts deleted rows; None where unknown.
-    """
-
-    file: str
-    offset: int
-    length: int
-    cardinality: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DeletionVectorRef:
-    """A :class:`VectorRange` with the full path of its index file: all that a reader needs."""
-
-    file: str
-    index_path: str
-    offset: int
-    length: int
-    cardinality: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

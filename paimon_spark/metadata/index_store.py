@@ -11,7 +11,6 @@ from paimon_spark.metadata.avro import FILE_LIMIT
 from paimon_spark.metadata.deletion_vector import DeletionVector, encode_vectors
 from paimon_spark.metadata.index_manifest import (
     DELETION_VECTORS,
-    DeletionVectorRef,
     IndexEntry,
     IndexManifest,
     read_index_manifest,
@@ -22,6 +21,7 @@ from paimon_spark.metadata.manifest import ADD
 from paimon_spark.metadata.paths import TablePaths
 from paimon_spark.metadata.schema import SchemaStore, TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 from paimon_spark.options import EXTERNAL_PATHS, INDEX_IN_DATA_DIR, MANIFEST_COMPRESSION
 from paimon_spark.storage.storage import Storage
 

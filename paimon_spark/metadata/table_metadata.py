@@ -1,17 +1,23 @@
-"""TableMetadata: the door to everything that a table directory says about itself."""
+"""TableMetadata: the door to everything that a table directory says about itself.
+
+Manifests and indexes are imported when they are asked for: a worker that reads or writes data files does without.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from paimon_spark.metadata.index_store import IndexStore
 from paimon_spark.metadata.locations import bucket_directory
-from paimon_spark.metadata.manifest_store import ManifestStore
 from paimon_spark.metadata.paths import TablePaths
 from paimon_spark.metadata.schema import SchemaStore, TableSchema
 from paimon_spark.metadata.snapshot import SnapshotStore
 from paimon_spark.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from paimon_spark.metadata.index_store import IndexStore
+    from paimon_spark.metadata.manifest_store import ManifestStore
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,15 @@ class TableMetadata:
     @property
     def manifests(self) -> ManifestStore:
         """The table's manifests and manifest lists."""
+        from paimon_spark.metadata.manifest_store import ManifestStore
+
         return ManifestStore(self.storage, self.paths)
 
     @property
     def indexes(self) -> IndexStore:
         """The table's index manifests and deletion vectors."""
+        from paimon_spark.metadata.index_store import IndexStore
+
         return IndexStore(self.storage, self.paths, self.schemas)
 
     def bucket_directory(self, schema: TableSchema, partition: bytes, bucket: int) -> str:

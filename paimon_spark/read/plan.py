@@ -19,12 +19,12 @@ import numpy as np
 from paimon_spark.files.statistics import column_statistics
 from paimon_spark.merge.sections import file_key_ranges, sections
 from paimon_spark.metadata.data_file import DataFile
-from paimon_spark.metadata.index_manifest import DeletionVectorRef
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.manifest import ManifestEntry
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.metadata.table_metadata import TableMetadata
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 from paimon_spark.options import DELETION_VECTORS, DV_MERGE_ON_READ, SPLIT_OPEN_COST, SPLIT_TARGET_SIZE
 from paimon_spark.predicate import BoolArray, Comparison, Predicate
 from paimon_spark.read.bucket_pruning import BucketPruning

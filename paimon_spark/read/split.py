@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paimon_spark.metadata.data_file import DataFile
-from paimon_spark.metadata.index_manifest import DeletionVectorRef
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 
 
 @dataclass(frozen=True)

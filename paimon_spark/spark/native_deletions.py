@@ -25,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as spark
 
 from paimon_spark.metadata.deletion_vector import DeletionVector
-from paimon_spark.metadata.index_manifest import DeletionVectorRef
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 from paimon_spark.spark.native_columns import fresh_name, quoted
 
 _CHUNK_BITS = 12

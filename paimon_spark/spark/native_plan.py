@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_spark.metadata.data_file import DataFile
-from paimon_spark.metadata.index_manifest import DeletionVectorRef
 from paimon_spark.metadata.locations import bucket_directory, data_file_path
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 from paimon_spark.options import MB, Option, parse_bool, parse_memory
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split

@@ -17,10 +17,10 @@ from paimon_spark.errors import NotFound
 from paimon_spark.metadata.commit import MAX_SEQUENCE
 from paimon_spark.metadata.data_file import COMPACT, Statistics
 from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_vector
-from paimon_spark.metadata.index_manifest import DeletionVectorRef
 from paimon_spark.metadata.manifest_list import ManifestFile
 from paimon_spark.metadata.snapshot import APPEND
 from paimon_spark.metadata.table_metadata import TableMetadata
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 from paimon_spark.rows.binary_row import serialize
 from paimon_spark.storage.local import LocalStorage
 from paimon_spark.storage.storage import FileInfo

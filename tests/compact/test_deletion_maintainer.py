@@ -11,7 +11,8 @@ from paimon_spark.compact.deletion_maintainer import DeletionVectorMaintainer
 from paimon_spark.errors import CorruptFile
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.deletion_vector import MAGIC_32, MAGIC_64, DeletionVector, read_deletion_vector
-from paimon_spark.metadata.index_manifest import DeletionVectorRef, IndexEntry
+from paimon_spark.metadata.index_manifest import IndexEntry
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 from paimon_spark.table import PaimonTable
 from tests.compact.tables import filler, new_table, state_of
 

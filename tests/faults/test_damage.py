@@ -32,12 +32,13 @@ from paimon_spark.metadata.deletion_vector import (
     encode_vectors,
     read_deletion_vector,
 )
-from paimon_spark.metadata.index_manifest import DeletionVectorRef, read_index_manifest
+from paimon_spark.metadata.index_manifest import read_index_manifest
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.manifest import read_manifest
 from paimon_spark.metadata.manifest_list import read_manifest_list
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
+from paimon_spark.metadata.vector_range import DeletionVectorRef
 from paimon_spark.predicate import parse_predicate
 from paimon_spark.rows.binary_row import decode
 from paimon_spark.storage.local import LocalStorage

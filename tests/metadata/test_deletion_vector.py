@@ -18,9 +18,9 @@ from paimon_spark.errors import CorruptFile
 from paimon_spark.metadata.commit import Committer
 from paimon_spark.metadata.commit_request import CommitRequest
 from paimon_spark.metadata.deletion_vector import MAGIC_64, DeletionVector, encode_vectors, read_deletion_vector
-from paimon_spark.metadata.index_manifest import DeletionVectorRef, VectorRange
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.snapshot import COMPACT
+from paimon_spark.metadata.vector_range import DeletionVectorRef, VectorRange
 from paimon_spark.rows.binary_row import EMPTY_ROW
 from paimon_spark.storage.local import LocalStorage
 from tests.metadata.made_up import added, new_table
