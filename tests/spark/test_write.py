@@ -61,7 +61,7 @@ def test_columns_in_option_names_keep_their_case(spark: Any, path: str) -> None:
 
 
 def test_many_tasks_are_one_snapshot(spark: Any, path: str) -> None:
-    write(spark.range(0, 1000, 1, 7).selectExpr("id", "id * 2 AS v"), path, **KEYED)
+    write(spark.range(0, 1000, 1, 7).selectExpr("id", "id * 2 AS v"), path, **KEYED, **{"write-only": "true"})
     df = load(spark, path)
     assert df.selectExpr("count(*)", "sum(id)", "sum(v)").collect() == [(1000, 499500, 999000)]
     assert len(PaimonTable.open(path).snapshots()) == 1
