@@ -1,6 +1,6 @@
 """Planning: from a snapshot to splits, leaving out what no reader needs to open.
 
-What may be left out, and why no more (read-path.md, section 3). Partitions and buckets are exact. A file is dropped by
+What may be left out, and why no more. Partitions and buckets are exact. A file is dropped by
 its *key* statistics, because every version of a key that the filter wants is in a file whose key range holds it. A file
 is dropped by its *value* statistics only where it overlaps no other file that is left: of two versions (k, v=100) and
 (k, v=10), of which the second is newer, a filter v >= 100 that dropped the second file would resurrect the first.
