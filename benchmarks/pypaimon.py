@@ -1,7 +1,7 @@
 """pypaimon as a contestant, in its own environment: ``.venv-pypaimon/bin/python -m benchmarks.pypaimon [native]``.
 
 ``native`` turns on its Rust core (the package pypaimon-rust) for reading, planning, writing and committing. It falls
-back to Python where it cannot; the read asserts that it did not.
+back to Python where it cannot; the write asserts that it did not.
 """
 
 from __future__ import annotations

@@ -259,6 +259,8 @@ def _scalar(value: Any, target: pa.DataType, field: DataField) -> pa.Scalar:
     if isinstance(value, str) and not pa.types.is_string(target):
         if pa.types.is_timestamp(target):
             return _timestamp(value, target)
+        if pa.types.is_time(target):
+            return pa.scalar(datetime.time.fromisoformat(value), target)
         return pa.scalar(value).cast(target)
     if isinstance(value, float) and pa.types.is_integer(target) and not value.is_integer():
         raise ValueError("a whole number is needed")
