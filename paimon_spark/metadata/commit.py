@@ -41,6 +41,7 @@ from paimon_spark.metadata.conflict import (
     files_after,
 )
 from paimon_spark.metadata.index_manifest import IndexEntry, combine, deletion_vector_files
+from paimon_spark.metadata.index_manifest_file import IndexManifestFile
 from paimon_spark.metadata.live_files import holding, live_entries, live_files, within
 from paimon_spark.metadata.manifest import DELETE, KeepEntry, ManifestEntry
 from paimon_spark.metadata.manifest_list import ManifestFile
@@ -184,7 +185,7 @@ class Committer:
             base_manifest_list_size=base_size,
             delta_manifest_list=delta,
             delta_manifest_list_size=delta_size,
-            index_manifest=index_manifest,
+            index_manifest=None if index_manifest is None else index_manifest.name,
             commit_user=self._user,
             commit_identifier=request.identifier,
             commit_kind=request.kind,
@@ -193,7 +194,7 @@ class Committer:
             delta_record_count=records,
             watermark=_greater(request.watermark, None if latest is None else latest.watermark),
             statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
-            properties=_properties(request, latest) or None,
+            properties=_properties(request, latest, index_manifest) or None,
             next_row_id=None if latest is None else latest.next_row_id,
         )
 
@@ -221,10 +222,12 @@ class Committer:
             check_same_bucket_numbers(files)
         check_key_ranges(files, changes, self._schema)
 
-    def _index_manifest(self, request: CommitRequest, latest: Snapshot | None, files: CommitFiles) -> str | None:
+    def _index_manifest(
+        self, request: CommitRequest, latest: Snapshot | None, files: CommitFiles
+    ) -> IndexManifestFile | None:
         changes = request.changes_of_indexes(latest)
         if not changes and not request.vectors_from:
-            return None if latest is None else latest.index_manifest
+            return IndexManifestFile.of(latest)
         previous = self._metadata.indexes.of_snapshot(latest)
         current = deletion_vector_files(previous.entries)
         for bucket, name in request.vectors_from.items():
@@ -234,7 +237,7 @@ class Committer:
                     "compaction was faster; try again"
                 )
         if not changes:
-            return None if latest is None else latest.index_manifest
+            return IndexManifestFile.of(latest)
         return files.index_manifest(combine(previous, changes))
 
     def _records(self, latest: Snapshot | None) -> int:
@@ -352,9 +355,12 @@ def _recorded_maximum(snapshot: Snapshot) -> int | None:
         raise CorruptFile(f"snapshot-{snapshot.id}", f"property {MAX_SEQUENCE} = {text!r} is not a number") from None
 
 
-def _properties(request: CommitRequest, latest: Snapshot | None) -> dict[str, str]:
-    """The snapshot's properties; with the table's greatest sequence number, as long as it is known without a scan."""
-    properties = dict(request.properties)
+def _properties(
+    request: CommitRequest, latest: Snapshot | None, index_manifest: IndexManifestFile | None
+) -> dict[str, str]:
+    """The snapshot's properties; with the size of its index manifest, where it is known, and with the table's greatest
+    sequence number, as long as it is known without a scan."""
+    properties = {**request.properties, **(index_manifest.properties() if index_manifest else {})}
     known = -1 if latest is None else _recorded_maximum(latest)
     if known is None and latest is not None and request.known_maximum and request.known_maximum[0] == latest.id:
         known = request.known_maximum[1]

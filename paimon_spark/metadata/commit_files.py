@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.metadata.index_manifest import IndexManifest
+from paimon_spark.metadata.index_manifest_file import IndexManifestFile
 from paimon_spark.metadata.manifest import ManifestEntry
 from paimon_spark.metadata.manifest_list import ManifestFile
 from paimon_spark.metadata.manifest_merge import ManifestMerge
@@ -58,13 +59,13 @@ class CommitFiles:
         self._of_attempt.append(written[0])
         return written
 
-    def index_manifest(self, manifest: IndexManifest) -> str | None:
+    def index_manifest(self, manifest: IndexManifest) -> IndexManifestFile | None:
         """An index manifest of that state; None for the state without index files."""
         if not manifest.entries:
             return None
-        name = self._metadata.indexes.write(manifest, self._schema)
-        self._of_attempt.append(name)
-        return name
+        written = self._metadata.indexes.write(manifest, self._schema)
+        self._of_attempt.append(written.name)
+        return written
 
     def discard_attempt(self) -> None:
         """Delete what the attempt wrote, apart from its changes, which the next one can use again."""

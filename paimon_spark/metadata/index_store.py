@@ -16,6 +16,7 @@ from paimon_spark.metadata.index_manifest import (
     read_index_manifest,
     write_index_manifest,
 )
+from paimon_spark.metadata.index_manifest_file import IndexManifestFile
 from paimon_spark.metadata.locations import bucket_directory
 from paimon_spark.metadata.manifest import ADD
 from paimon_spark.metadata.paths import TablePaths
@@ -40,12 +41,16 @@ class IndexStore:
         """The index files of a snapshot.
 
         :raises NotFound: the snapshot expired meanwhile
-        :raises CorruptFile: see :func:`read_index_manifest`
+        :raises CorruptFile: see :func:`read_index_manifest`; or the file is not as long as the snapshot records
         """
-        if snapshot is None or snapshot.index_manifest is None:
+        file = IndexManifestFile.of(snapshot)
+        if file is None:
             return IndexManifest()
-        path = self.paths.manifest(snapshot.index_manifest)
-        return read_index_manifest(self.storage.read(path, FILE_LIMIT), path)
+        path = self.paths.manifest(file.name)
+        data = self.storage.read(path, FILE_LIMIT)
+        if file.size is not None and len(data) != file.size:
+            raise CorruptFile(path, f"it has {len(data)} bytes, where its snapshot recorded {file.size}")
+        return read_index_manifest(data, path)
 
     def deletion_vectors(self, snapshot: Snapshot) -> VectorRefs:
         """For each (partition, bucket) that has deletion vectors: where they are, by data file name.
@@ -105,12 +110,12 @@ class IndexStore:
         self.storage.write(self.index_path(entry, schema), data)
         return entry
 
-    def write(self, manifest: IndexManifest, schema: TableSchema) -> str:
-        """Write an index manifest; its name."""
+    def write(self, manifest: IndexManifest, schema: TableSchema) -> IndexManifestFile:
+        """Write an index manifest; its name and size."""
         name = f"index-manifest-{uuid.uuid4()}-0"
         data = write_index_manifest(manifest, schema.options.get_option(MANIFEST_COMPRESSION))
         self.storage.write(self.paths.manifest(name), data)
-        return name
+        return IndexManifestFile(name, len(data))
 
     def _schema(self) -> TableSchema:
         schema = self.schemas.latest()

@@ -150,8 +150,8 @@ class Victim:
 
     def list_indexes(self, entries: Sequence[IndexEntry]) -> None:
         """Let the newest snapshot have these index files."""
-        name = self.metadata.indexes.write(IndexManifest(tuple(entries)), self.schema)
-        self.change_snapshot(index_manifest=name)
+        written = self.metadata.indexes.write(IndexManifest(tuple(entries)), self.schema)
+        self.change_snapshot(index_manifest=written.name)
 
 
 def column(rows: pa.Table, name: str, values: Sequence[Any]) -> pa.Table:

@@ -13,11 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.errors import CommitConflict, CommitStateUnknown, InvalidInput, NotFound, StorageError
+from paimon_spark.errors import CommitConflict, CommitStateUnknown, CorruptFile, InvalidInput, NotFound, StorageError
 from paimon_spark.metadata.commit import BATCH_IDENTIFIER, MAX_SEQUENCE, Committer, max_sequence
 from paimon_spark.metadata.commit_request import CommitRequest
 from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.metadata.index_manifest import DELETION_VECTORS, HASH, IndexEntry
+from paimon_spark.metadata.index_manifest_file import INDEX_MANIFEST
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.manifest import ADD, DELETE, ManifestEntry
 from paimon_spark.metadata.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
@@ -525,6 +526,41 @@ def test_deletion_vectors_conflict_when_somebody_else_changed_them(tmp_path: Pat
     )
     (entry,) = metadata.indexes.of_snapshot(snapshot).entries
     assert (entry.name, entry.index_type) == (second.name, DELETION_VECTORS)
+
+
+def test_the_size_of_the_index_manifest_is_recorded(tmp_path: Path) -> None:
+    metadata, schema = new_table(tmp_path)
+    committer = Committer(metadata, schema, "me")
+
+    def marked(name: str, *positions: int) -> Snapshot:
+        entry = metadata.indexes.write_vectors(EMPTY_ROW, 0, {name: DeletionVector.of(positions)}, schema)
+        return committer.commit(CommitRequest(COMPACT, index_changes=[entry]))
+
+    file = added(data_file(0, 9, level=5))
+    committer.commit(CommitRequest(COMPACT, [file]))
+    one = marked(file.file.name, 1)
+    path = Path(metadata.paths.manifest(one.index_manifest or ""))
+    recorded = {INDEX_MANIFEST: f"{path.stat().st_size} {one.index_manifest}"}
+    assert one.properties is not None
+    assert recorded.items() <= one.properties.items()
+    two = committer.append([added(data_file(10, 12))])
+    assert two.index_manifest == one.index_manifest
+    assert two.properties is not None
+    assert recorded.items() <= two.properties.items()
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.index(whole[-16:]) + 16])
+    for snapshot in (one, two):
+        with pytest.raises(CorruptFile, match="its snapshot recorded"):
+            metadata.indexes.of_snapshot(snapshot)
+    path.write_bytes(whole)
+    three = marked(file.file.name, 1, 2)
+    assert three.index_manifest != one.index_manifest
+    # What a writer that carries on all properties would write: they speak of another file.
+    stale = replace(three, properties=two.properties)
+    assert metadata.indexes.of_snapshot(stale) == metadata.indexes.of_snapshot(three)
+    lying = replace(three, properties={INDEX_MANIFEST: f"many {three.index_manifest}"})
+    with pytest.raises(CorruptFile, match="'many'"):
+        metadata.indexes.of_snapshot(lying)
 
 
 # --------------------------------------------------------------------------- the greatest sequence number
