@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import io
 import os
 import random
 import time
@@ -40,6 +39,8 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptFile, NotFound, PaimonError, StorageError, UnsupportedFeature
 from paimon_spark.storage.credentials import ClientConfig
+from paimon_spark.storage.forks import refuse_forks
+from paimon_spark.storage.new_file import NewFile
 from paimon_spark.storage.ranged_file import TAIL, RangedFile
 from paimon_spark.storage.storage import FileInfo
 
@@ -107,7 +108,7 @@ class ObjectStorage:
     def create(self, path: str) -> BinaryIO:
         with self.typed_errors("create", path):
             upload = _obstore().open_writer(self._client(), self._key(path), buffer_size=_PART_SIZE)
-        return cast(BinaryIO, _Upload(self, path, upload))
+        return cast(BinaryIO, NewFile(self, path, upload))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         if self.unsafe:
@@ -189,7 +190,7 @@ class ObjectStorage:
         return path[len(self.bucket) + 1 :]
 
     def _client(self, retries: int = 10) -> Any:
-        _refuse_forks()
+        refuse_forks("an object store")
         return _client(self, retries)
 
     @contextlib.contextmanager
@@ -209,40 +210,6 @@ class ObjectStorage:
             raise StorageError(f"cannot {verb} {path}: {text[:2000]}") from None
 
 
-class _Upload(io.RawIOBase):
-    """A new object, which appears when it is closed. Parts are sent as they fill."""
-
-    def __init__(self, storage: ObjectStorage, path: str, upload: Any) -> None:
-        self._storage = storage
-        self._path = path
-        self._upload = upload
-        self._size = 0
-
-    def writable(self) -> bool:
-        """Yes."""
-        return True
-
-    def tell(self) -> int:
-        """Bytes written so far."""
-        return self._size
-
-    def write(self, data: object) -> int:
-        """Append all of ``data``."""
-        view = memoryview(data).cast("B")  # type: ignore[arg-type]
-        with self._storage.typed_errors("write", self._path):
-            self._upload.write(view)
-        self._size += len(view)
-        return len(view)
-
-    def close(self) -> None:
-        """Make the object complete and durable."""
-        if self.closed:
-            return
-        super().close()
-        with self._storage.typed_errors("write", self._path):
-            self._upload.close()
-
-
 def _obstore() -> Any:
     try:
         import obstore
@@ -251,24 +218,6 @@ def _obstore() -> Any:
             "tables in object stores need the package obstore: pip install 'paimon-spark[object-store]'"
         ) from None
     return obstore
-
-
-_first_process: int | None = None
-
-
-def _refuse_forks() -> None:
-    """Refuse to wait for ever: the client's threads do not exist in a process forked from one that has used it.
-
-    :raises StorageError: this is such a process
-    """
-    global _first_process
-    if _first_process is None:
-        _first_process = os.getpid()
-    if _first_process != os.getpid():
-        raise StorageError(
-            f"process {os.getpid()} was forked from {_first_process}, which had used an object store before, and so it "
-            "cannot use one; start processes by 'spawn' or 'forkserver'"
-        )
 
 
 @lru_cache(maxsize=64)

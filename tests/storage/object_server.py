@@ -1,6 +1,8 @@
 """ObjectServer: an S3 server of one bucket in this process, which can give wrong answers and no answers.
 
 It knows what the storage uses: GET (with ranges), HEAD, PUT (with If-None-Match), DELETE and listing with a delimiter.
+Google's XML API asks for all of these in the same way, but for the condition of a put (x-goog-if-generation-match), so
+it is a server of Google's too.
 ``fault`` is asked before every request and may return
 
 ==============  ===================================================================================================
@@ -18,6 +20,7 @@ import hashlib
 import threading
 import urllib.parse
 from collections.abc import Callable
+from datetime import datetime, timezone
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from xml.sax.saxutils import escape
@@ -40,10 +43,14 @@ class ObjectServer:
         self._thread.start()
 
     @property
+    def endpoint(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
     def options(self) -> dict[str, str]:
-        """What a table needs to find this server."""
-        endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-        return {"s3.endpoint": endpoint, "s3.access-key": "CANARY-ACCESS", "s3.secret-key": "CANARY-SECRET"}
+        """What a table needs to find this server as one of S3."""
+        return {"s3.endpoint": self.endpoint, "s3.access-key": "CANARY-ACCESS", "s3.secret-key": "CANARY-SECRET"}
 
     def stop(self) -> None:
         """Stop serving."""
@@ -121,6 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, prefix: str) -> tuple[int, dict[str, str], bytes]:
         files, directories = [], set()
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         for key, data in sorted(self.owner.objects.items()):
             if key.startswith(prefix):
                 name, below, _ = key[len(prefix) :].partition("/")
@@ -129,14 +137,15 @@ class _Handler(BaseHTTPRequestHandler):
                 else:
                     files.append(
                         f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
-                        '<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"x"</ETag></Contents>'
+                        f'<LastModified>{now}</LastModified><ETag>"x"</ETag></Contents>'
                     )
         prefixes = (f"<CommonPrefixes><Prefix>{escape(d)}</Prefix></CommonPrefixes>" for d in sorted(directories))
         body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join((*files, *prefixes))}</ListBucketResult>"
         return 200, {"Content-Type": "application/xml"}, body.encode()
 
     def _put(self, key: str, _: dict[str, str], body: bytes, careless: bool) -> tuple[int, dict[str, str], bytes]:
-        if self.headers.get("If-None-Match") == "*" and key in self.owner.objects and not careless:
+        only_new = self.headers.get("If-None-Match") == "*" or self.headers.get("x-goog-if-generation-match") == "0"
+        if only_new and key in self.owner.objects and not careless:
             return 412, {}, b"<Error><Code>PreconditionFailed</Code></Error>"
         self.owner.objects[key] = body
         return 200, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'}, b""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.errors import InvalidInput, InvalidOption, UnsupportedFeature
+from paimon_spark.storage.hadoop import HadoopStorage
 from paimon_spark.storage.local import LocalStorage
 from paimon_spark.storage.locate import locate
 from paimon_spark.storage.object_store import ObjectStorage
@@ -35,7 +36,7 @@ def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.Monk
     assert locate("t", {})[1] == os.path.join(os.getcwd(), "t")
 
 
-@pytest.mark.parametrize("path", ["hdfs:///t", "oss://b/t", "http://host/t", "viewfs://c/t"])
+@pytest.mark.parametrize("path", ["oss://b/t", "http://host/t", "viewfs://c/t"])
 def test_other_schemes_are_refused_by_name(path: str) -> None:
     with pytest.raises(UnsupportedFeature, match=path.split(":")[0]):
         locate(path, {})
@@ -67,6 +68,25 @@ def test_object_stores(path: str, kind: str, bucket: str, container: str, root: 
     "path", ["s3://", "s3:///t", "s3://b", "s3://b/", "s3://b/../t", "abfss://c/t", "abfs://c@a/t"]
 )
 def test_object_paths_that_name_no_table(path: str) -> None:
+    with pytest.raises(InvalidInput, match="is expected"):
+        locate(path, {})
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "found"),
+    [
+        ("hdfs://nn:8020/wh/t", "hdfs://nn:8020", "hdfs://nn:8020/wh/t"),
+        ("HDFS://me@cluster//wh/t%20/", "hdfs://me@cluster", "hdfs://me@cluster/wh/t%20"),
+        ("hdfs:///wh/t", "hdfs://", "hdfs:///wh/t"),
+        ("hdfs:/wh/t", "hdfs://", "hdfs:///wh/t"),
+    ],
+)
+def test_hdfs(path: str, root: str, found: str) -> None:
+    assert locate(path, {"s3.access-key": "not for HDFS"}) == (HadoopStorage(root), found)
+
+
+@pytest.mark.parametrize("path", ["hdfs://nn:8020", "hdfs:///", "hdfs://nn/../t", "hdfs://nn:port/t", "hdfs://@nn/t"])
+def test_hdfs_paths_that_name_no_table(path: str) -> None:
     with pytest.raises(InvalidInput, match="is expected"):
         locate(path, {})
 

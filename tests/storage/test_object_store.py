@@ -11,12 +11,10 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.errors import CommitStateUnknown, CorruptFile, NotFound, StorageError
+from paimon_spark.errors import CommitStateUnknown, StorageError
 from paimon_spark.metadata.commit import Committer
 from paimon_spark.metadata.schema import new_table_schema
 from paimon_spark.metadata.snapshot import Snapshot
@@ -33,82 +31,6 @@ from tests.sizes import seeded, sized
 from tests.storage.moto_server import MotoServer
 from tests.storage.object_server import ObjectServer
 
-NAMES = ("plain", "dt=a%3Ab", "with blank", "q'é=~#?*+&", "a" * 200)
-
-
-@pytest.fixture(params=["moto", "own"])
-def located(request: pytest.FixtureRequest) -> tuple[Storage, str]:
-    """A storage and a directory of it that no other test uses, on either server."""
-    server = request.getfixturevalue("moto" if request.param == "moto" else "server")
-    return locate(f"s3://bucket/{uuid.uuid4()}", server.options)
-
-
-# --------------------------------------------------------------------------- the promises of a storage
-
-
-def test_whole_files(located: tuple[Storage, str]) -> None:
-    storage, root = located
-    for name in NAMES:
-        path = f"{root}/dir/{name}/file"
-        with pytest.raises(NotFound, match="file does not exist"):
-            storage.read(path)
-        assert not storage.exists(path)
-        storage.write(path, b"abc")
-        assert storage.read(path) == storage.read(path, limit=3) == b"abc"
-        assert storage.size(path) == 3
-        assert storage.exists(path)
-        with pytest.raises(CorruptFile, match="3 bytes long, at most 2"):
-            storage.read(path, limit=2)
-        storage.replace(path, b"")
-        assert storage.read(path) == b""
-        storage.delete(path)
-        storage.delete(path)
-        assert not storage.exists(path)
-
-
-def test_listings(located: tuple[Storage, str]) -> None:
-    storage, root = located
-    assert storage.list(root) == []
-    assert storage.directories(root) == []
-    storage.write(f"{root}/one", b"12345")
-    storage.write(f"{root}/.hidden/x", b"")
-    for name in NAMES:
-        storage.write(f"{root}/{name}/two", b"")
-    (file,) = storage.list(root)
-    assert (file.name, file.size) == ("one", 5)
-    assert file.modified_millis > 1_700_000_000_000
-    assert sorted(storage.directories(root)) == sorted(NAMES)
-
-
-def test_put_if_absent_keeps_the_first_content(located: tuple[Storage, str]) -> None:
-    storage, root = located
-    path = f"{root}/snapshot/snapshot-1"
-    assert storage.put_if_absent(path, b"first")
-    assert not storage.put_if_absent(path, b"second")
-    assert storage.read(path) == b"first"
-    assert [file.name for file in storage.list(f"{root}/snapshot")] == ["snapshot-1"]
-
-
-def test_parquet_streams_through_create_and_open(located: tuple[Storage, str]) -> None:
-    storage, root = located
-    rows = np.random.default_rng(0).integers(0, 1 << 40, 200_000)
-    table = pa.table({"a": rows, "b": rows.astype(str)})
-    path = f"{root}/x.parquet"
-    stream = storage.create(path)
-    with pq.ParquetWriter(pa.PythonFile(stream, mode="w"), table.schema) as writer:
-        for start in range(0, len(rows), 50_000):
-            writer.write_table(table.slice(start, 50_000))
-    size = stream.tell()
-    assert not storage.exists(path)
-    stream.close()
-    stream.close()
-    assert storage.size(path) == size
-    with storage.open(path) as file:
-        assert file.size() == size
-        assert pq.read_table(file).equals(table)
-    with pytest.raises(NotFound):
-        storage.open(f"{root}/missing")
-
 
 def test_a_file_of_several_parts(moto: MotoServer) -> None:
     storage, root = locate(f"s3a://bucket/{uuid.uuid4()}/x", moto.options)
@@ -117,6 +39,7 @@ def test_a_file_of_several_parts(moto: MotoServer) -> None:
     for _ in range(3):
         stream.write(data)
     assert stream.tell() == 3 * len(data)
+    assert not storage.exists(root)
     stream.close()
     assert storage.read(root) == data * 3
 
@@ -136,14 +59,6 @@ def test_ranged_reads_are_those_of_a_file(monkeypatch: pytest.MonkeyPatch) -> No
         assert file.seek(0, io.SEEK_END) == size
         assert file.seek(-tail, io.SEEK_END) == size - tail
         assert file.readall() == data[size - tail :]
-
-
-def test_storages_are_picklable(located: tuple[Storage, str]) -> None:
-    storage, root = located
-    storage.write(f"{root}/x", b"1")
-    copy = pickle.loads(pickle.dumps(storage))
-    assert copy == storage
-    assert copy.read(f"{root}/x") == b"1"
 
 
 def test_paths_of_other_buckets_are_refused(server: ObjectServer) -> None:
@@ -321,26 +236,9 @@ def test_200_concurrent_commits_make_200_snapshots(moto: MotoServer) -> None:
     assert found[-1].total_record_count == 10 * threads * commits
 
 
-# --------------------------------------------------------------------------- tables and secrets
+# --------------------------------------------------------------------------- secrets, and what is said of them
 
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("a", pa.int64()), ("b", pa.string())])
-
-
-def test_a_table_on_an_object_store(moto: MotoServer) -> None:
-    path = f"s3a://bucket/{uuid.uuid4()}"
-    options = {**moto.options, "merge-engine": "partial-update", "bucket": "2"}
-    table = PaimonTable.create(path, SCHEMA, ["day", "id"], ["day"], options)
-    table.append(pa.table({"day": ["a:b", "c/d"], "id": [1, 2], "a": [10, 20]}))
-    again = PaimonTable.open(path + "/", moto.options)
-    again.append(pa.table({"day": ["a:b"], "id": [1], "b": ["x"]}))
-    rows = sorted(again.read().to_pylist(), key=lambda row: row["id"])
-    assert [tuple(row.values()) for row in rows] == [("a:b", 1, 10, "x"), ("c/d", 2, 20, None)]
-    assert again.read(columns=["b"], filters=[("day", "=", "a:b")]).to_pylist() == [{"b": "x"}]
-    assert again.check() == []
-    storage = again.metadata.storage
-    storage.write(f"{path}/day=a%3Ab/bucket-0/data-orphan", b"")
-    assert again.remove_orphan_files() == []
-    assert again.read(options={"scan.snapshot-id": "1"}).num_rows == 2
 
 
 def test_credentials_appear_nowhere(server: ObjectServer) -> None:

@@ -1,0 +1,52 @@
+"""LocalNameNode: the NameNode's contract over a directory of the local disk, where there is no HDFS."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+
+class _Files:
+    """A pyarrow file system below a directory that makes the directories of new files, as HDFS does."""
+
+    def __init__(self, root: str) -> None:
+        self._inner = SubTreeFileSystem(root, LocalFileSystem())
+
+    def open_output_stream(self, path: str) -> Any:
+        self._inner.create_dir(os.path.dirname(path))
+        return self._inner.open_output_stream(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@dataclass
+class LocalNameNode:
+    """``faults`` are the answers of the next renames: "lost" renames and says that it did not, "declined" does not."""
+
+    root: Path
+    faults: list[str | None] = field(default_factory=list)
+
+    @property
+    def files(self) -> Any:
+        """The files."""
+        return _Files(str(self.root))
+
+    def rename(self, old: str, new: str) -> bool:
+        """Rename a file to a name that nobody has; into a directory of that name, as Hadoop does."""
+        fault = self.faults.pop(0) if self.faults else None
+        source, target = f"{self.root}{old}", f"{self.root}{new}"
+        if fault == "declined":
+            return False
+        if os.path.isdir(target):
+            target = os.path.join(target, os.path.basename(source))
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            return False
+        os.unlink(source)
+        return fault != "lost"
