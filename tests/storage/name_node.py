@@ -1,4 +1,4 @@
-"""LocalNameNode: the NameNode's contract over a directory of the local disk, where there is no HDFS."""
+"""Two NameNodes: one that keeps the contract over a directory of the local disk, and one that fails for another."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+from paimon_spark.storage.libhdfs import NameNode
 
 
 class _Files:
@@ -26,10 +28,9 @@ class _Files:
 
 @dataclass
 class LocalNameNode:
-    """``faults`` are the answers of the next renames: "lost" renames and says that it did not, "declined" does not."""
+    """The files below ``root``."""
 
     root: Path
-    faults: list[str | None] = field(default_factory=list)
 
     @property
     def files(self) -> Any:
@@ -38,10 +39,7 @@ class LocalNameNode:
 
     def rename(self, old: str, new: str) -> bool:
         """Rename a file to a name that nobody has; into a directory of that name, as Hadoop does."""
-        fault = self.faults.pop(0) if self.faults else None
         source, target = f"{self.root}{old}", f"{self.root}{new}"
-        if fault == "declined":
-            return False
         if os.path.isdir(target):
             target = os.path.join(target, os.path.basename(source))
         try:
@@ -49,4 +47,24 @@ class LocalNameNode:
         except FileExistsError:
             return False
         os.unlink(source)
-        return fault != "lost"
+        return True
+
+
+@dataclass
+class FaultyNameNode:
+    """``faults`` are the answers of the next renames: "lost" renames and says that it did not, "declined" does not."""
+
+    inner: NameNode
+    faults: list[str | None] = field(default_factory=list)
+
+    @property
+    def files(self) -> Any:
+        """The files."""
+        return self.inner.files
+
+    def rename(self, old: str, new: str) -> bool:
+        """Rename, as the next fault wants it."""
+        fault = self.faults.pop(0) if self.faults else None
+        if fault == "declined":
+            return False
+        return self.inner.rename(old, new) and fault != "lost"

@@ -14,7 +14,7 @@ from paimon_spark.storage.hadoop import HadoopStorage
 from paimon_spark.storage.locate import locate
 from tests.metadata.made_up import added
 from tests.sizes import seeded, sized
-from tests.storage.name_node import LocalNameNode
+from tests.storage.name_node import FaultyNameNode, LocalNameNode
 from tests.storage.stores import place_of
 from tests.storage.test_object_store import committed, new_table, referenced
 
@@ -23,9 +23,9 @@ SNAPSHOT = "hdfs://local/t/snapshot/snapshot-1"
 
 
 @pytest.fixture
-def name_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalNameNode:
+def name_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FaultyNameNode:
     """The NameNode of ``hdfs://local``."""
-    name_node = LocalNameNode(tmp_path)
+    name_node = FaultyNameNode(LocalNameNode(tmp_path))
     monkeypatch.setattr(hadoop, "connect", lambda host, user: name_node)
     return name_node
 
@@ -60,21 +60,21 @@ def test_racing_threads_have_one_winner_for_each_name(store: str, request: pytes
     assert len(storage.list(f"{root}/snapshot")) == ids
 
 
-def test_a_rename_whose_answer_was_lost_is_found_out(name_node: LocalNameNode) -> None:
+def test_a_rename_whose_answer_was_lost_is_found_out(name_node: FaultyNameNode) -> None:
     name_node.faults = ["lost"]
     assert STORAGE.put_if_absent(SNAPSHOT, b"mine")
     assert STORAGE.read(SNAPSHOT) == b"mine"
     assert names() == ["snapshot-1"]
 
 
-def test_a_rename_that_was_not_done_is_an_error(name_node: LocalNameNode) -> None:
+def test_a_rename_that_was_not_done_is_an_error(name_node: FaultyNameNode) -> None:
     name_node.faults = ["declined"]
     with pytest.raises(StorageError, match=r"cannot publish .*snapshot-1: the NameNode did not rename"):
         STORAGE.put_if_absent(SNAPSHOT, b"mine")
     assert names() == []
 
 
-def test_a_race_that_is_lost_late_leaves_no_file(name_node: LocalNameNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_race_that_is_lost_late_leaves_no_file(name_node: FaultyNameNode, monkeypatch: pytest.MonkeyPatch) -> None:
     rename = name_node.rename
 
     def somebody_was_faster(old: str, new: str) -> bool:
@@ -87,14 +87,21 @@ def test_a_race_that_is_lost_late_leaves_no_file(name_node: LocalNameNode, monke
     assert names() == ["snapshot-1"]
 
 
-def test_a_directory_is_not_moved_into(name_node: LocalNameNode) -> None:
+def test_a_directory_is_not_moved_into(name_node: FaultyNameNode) -> None:
     STORAGE.write(f"{SNAPSHOT}/x", b"")
     with pytest.raises(StorageError, match="there is a directory of that name"):
         STORAGE.put_if_absent(SNAPSHOT, b"mine")
 
 
-def test_ambiguous_commits_are_applied_exactly_once(name_node: LocalNameNode) -> None:
-    metadata, committer = new_table(*locate("hdfs://local/t", {}))
+@pytest.mark.parametrize("store", ["hdfs-local", "hdfs"])
+def test_ambiguous_commits_are_applied_exactly_once(
+    store: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_of(store, request)
+    connect = hadoop.connect
+    name_node = FaultyNameNode(connect(place[0].split("/")[2], None))
+    monkeypatch.setattr(hadoop, "connect", lambda host, user: name_node)
+    metadata, committer = new_table(*locate(*place))
     commits = sized(50, 1000)
     chance = seeded("ambiguous commits on HDFS")
     for number in range(commits):
@@ -105,7 +112,7 @@ def test_ambiguous_commits_are_applied_exactly_once(name_node: LocalNameNode) ->
     assert manifests == {name for s in committed(metadata) for name in referenced(metadata, s)}
 
 
-def test_a_name_node_that_declines_for_ever(name_node: LocalNameNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_node_that_declines_for_ever(name_node: FaultyNameNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     metadata, committer = new_table(*locate("hdfs://local/t", {}))
     committer.append([added()])

@@ -28,8 +28,10 @@ from paimon_spark.table import PaimonTable
 from paimon_spark.types import fields_from_arrow
 from tests.metadata.made_up import added
 from tests.sizes import seeded, sized
+from tests.storage.fault_proxy import FaultProxy
 from tests.storage.moto_server import MotoServer
 from tests.storage.object_server import ObjectServer
+from tests.storage.stores import Place, elsewhere, place_at, place_of
 
 
 def test_a_file_of_several_parts(moto: MotoServer) -> None:
@@ -165,19 +167,34 @@ def committed(metadata: TableMetadata) -> list[Snapshot]:
     return [metadata.snapshots.get(id_) for id_ in metadata.snapshots.ids()]
 
 
-def test_ambiguous_commits_are_applied_exactly_once(server: ObjectServer) -> None:
-    metadata, committer = new_table(*locate("s3://bucket/t", server.options))
-    commits = sized(200, 2000)
+Faulty = tuple[Place, ObjectServer | FaultProxy]
+"""A place, and who can be made to fail on the way there."""
+
+
+@pytest.fixture(params=["s3-own", "gs-own", "azure", "gs"])
+def faulty(request: pytest.FixtureRequest) -> Iterator[Faulty]:
+    """Servers that fail by themselves, and others behind a proxy."""
+    if request.param.endswith("-own"):
+        yield place_of(request.param, request), request.getfixturevalue("server")
+        return
+    proxy = FaultProxy(elsewhere(request.param))
+    yield place_at(request.param, proxy.endpoint), proxy
+    proxy.stop()
+
+
+def test_ambiguous_commits_are_applied_exactly_once(faulty: Faulty) -> None:
+    place, server = faulty
+    metadata, committer = new_table(*locate(*place))
+    commits = sized(100, 2000)
     chance = seeded("ambiguous commits")
+    faults = ["lost", "internal", "unavailable", *(["conflict"] if place[0].startswith("s3:") else [])]
     for number in range(commits):
-        answers = {"PUT": chance.choices(["lost", "internal", "unavailable", "conflict"], k=chance.randrange(1, 3))}
-        server.fault = failing(answers)
+        server.fault = failing({"PUT": chance.choices(faults, k=chance.randrange(1, 3))})
         assert committer.append([added()], identifier=number).id == number + 1
     server.fault = lambda method, key: None
     assert [s.commit_identifier for s in committed(metadata)] == list(range(commits))
-    manifests = {key for key in server.objects if key.startswith("t/manifest/")}
-    used = {f"t/manifest/{name}" for s in committed(metadata) for name in referenced(metadata, s)}
-    assert used == manifests
+    manifests = {file.name for file in metadata.storage.list(metadata.paths.manifest_directory)}
+    assert manifests == {name for s in committed(metadata) for name in referenced(metadata, s)}
 
 
 def referenced(metadata: TableMetadata, snapshot: Snapshot) -> Iterator[str]:

@@ -143,7 +143,7 @@ def _commits(place: Place, user: int, commits: int) -> None:
 @pytest.mark.parametrize("store", ELSEWHERE)
 def test_commits_of_eight_processes(store: str, request: pytest.FixtureRequest) -> None:
     place = place_of(store, request)
-    processes, commits = 8, sized(10, 50)
+    processes, commits = 8, sized(10, 25)
     path, options = place
     PaimonTable.create(path, SCHEMA, ["id"], options={**options, "bucket": "1", "write-only": "true"})
     context = multiprocessing.get_context("spawn")
