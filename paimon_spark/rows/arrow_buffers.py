@@ -53,6 +53,15 @@ def valid_rows(array: pa.Array) -> BoolArray | None:
     return is_valid(array)
 
 
+def shown_rows(present: BoolArray, owners: BoolArray, nullable: bool) -> BoolArray | None:
+    """The validity of a column whose values belong to ``owners``, rows or lists that may be absent themselves; None
+    when no value is null, and where only absent owners lack values of a type that is not ``nullable``: Arrow's columns
+    without nulls have no nulls there either."""
+    if (present if nullable else present | ~owners).all():
+        return None
+    return present
+
+
 def numbers(array: pa.Array) -> npt.NDArray[Any]:
     """The stored numbers of a fixed-width column other than decimal: dates as days, times as ms, timestamps as
     int64 in their own unit, booleans as uint8."""

@@ -10,8 +10,11 @@ Byte layout, all little-endian, without padding::
     CHAR, VARCHAR, BINARY, VARBINARY              varint length | bytes
     DECIMAL           p <= 18: int64 unscaled     else: varint length | big-endian two's complement, shortest
     TIMESTAMP         p <= 3: int64 milliseconds  else: int64 milliseconds | varint nanoseconds within
-    ARRAY, MAP        varint length | BinaryArray or BinaryMap (``binary_array``)
+    ARRAY             varint length | BinaryArray (``binary_array``)
+    MAP, MULTISET     varint length | BinaryMap (``binary_array``)
     ROW               varint length | compact row
+
+A ROW inside of an ARRAY, MAP or MULTISET is a BinaryRow.
 
     (INT 7, STRING 'hello', BIGINT null) is  00 04 07000000 05 68656c6c6f
 
@@ -31,7 +34,9 @@ import pyarrow.compute as pc
 
 from paimon_spark.arrays import to_arrow
 from paimon_spark.errors import CorruptFile, UnsupportedFeature
-from paimon_spark.rows.arrow_buffers import Column, decimal_words, numbers, plain_array, valid_rows
+from paimon_spark.rows.arrow_buffers import Column, decimal_words, numbers, plain_array, shown_rows, valid_rows
+from paimon_spark.rows.binary_row import encode_nested, members
+from paimon_spark.rows.binary_row_reader import decode_nested
 from paimon_spark.rows.byte_strings import (
     EMPTY,
     Bytes,
@@ -45,6 +50,7 @@ from paimon_spark.rows.byte_strings import (
     varints,
 )
 from paimon_spark.rows.byte_strings import binary_array as strings
+from paimon_spark.rows.regions import Regions
 from paimon_spark.rows.row_layout import is_wide_decimal, is_wide_timestamp
 from paimon_spark.types import BINARIES, NESTED, STRINGS, TIMESTAMPS, DataType, arrow_type
 
@@ -73,17 +79,20 @@ def encode(columns: Sequence[Column], types: Sequence[DataType], kind: int = 0) 
     Requires: at least one column; equal lengths; the Arrow types of ``types``.
 
     :raises InvalidInput: an Arrow type does not fit its type
-    :raises UnsupportedFeature: a nested type
     """
+    return _encode(columns, types, len(columns[0]), kind)
+
+
+def _encode(columns: Sequence[Column], types: Sequence[DataType], count: int, kind: int = 0) -> pa.BinaryArray:
     arrays = [plain_array(column, type_) for column, type_ in zip(columns, types, strict=True)]
-    pieces = [_header(arrays, kind)]
+    pieces = [_header(arrays, count, kind)]
     for array, type_ in zip(arrays, types, strict=True):
         pieces += _pieces(array, type_)
     return pc.binary_join_element_wise(*pieces, EMPTY)
 
 
-def _header(arrays: Sequence[pa.Array], kind: int) -> pa.BinaryArray:
-    count, width = len(arrays[0]), header_size(len(arrays))
+def _header(arrays: Sequence[pa.Array], count: int, kind: int) -> pa.BinaryArray:
+    width = header_size(len(arrays))
     header = np.zeros((count, width), np.uint8)
     header[:, 0] = kind
     for i, array in enumerate(arrays):
@@ -101,8 +110,10 @@ def _pieces(array: pa.Array, type_: DataType) -> list[pa.BinaryArray]:
         return _with_length(array.cast(pa.binary()), valid)
     if is_wide_decimal(type_):
         return _with_length(_blank(_shortest_decimals(array), valid), valid)
+    if type_.root == "ROW":
+        return _with_length(_blank(_encode(*members(array, type_), len(array)), valid), valid)
     if type_.root in NESTED:
-        raise UnsupportedFeature(f"lookup files cannot hold columns of type {type_.root}")
+        return _with_length(_blank(encode_nested(array, type_), valid), valid)
     if type_.root == "DECIMAL":
         return [_number(decimal_words(array)[1], valid)]
     values = numbers(array)
@@ -162,7 +173,9 @@ class _Cursor:
         starts = np.where(present, self.at, 0)
         self.at = self.at + present * width
         self.check()
-        return rows_at(self.memory, starts, width).view(dtype).reshape(-1) * present
+        found = rows_at(self.memory, starts, width)
+        found[~present] = 0
+        return found.view(dtype).reshape(-1)
 
     def lengths(self, present: Mask) -> Int64s:
         """A variable-length number of each row; zero, and nothing read, where not ``present``."""
@@ -173,13 +186,33 @@ class _Cursor:
         self.check()
         return values * present
 
-    def strings(self, present: Mask) -> pa.BinaryArray:
-        """A string of each row; null where not ``present``."""
+    def texts(self, present: Mask) -> tuple[Int64s, Int64s]:
+        """Start and length of a string of each row; the length is zero where not ``present``."""
         lengths = self.lengths(present)
         starts = self.at
         self.at = self.at + lengths
         self.check()
-        return strings_at(self.memory, starts, lengths, None if present.all() else present)
+        return starts, lengths
+
+    def strings(self, present: Mask) -> pa.BinaryArray:
+        """A string of each row; empty or null where not ``present``."""
+        return strings_at(self.memory, *self.texts(present), None if present.all() else present)
+
+    def fields(self, types: Sequence[DataType], present: Mask) -> list[pa.Array]:
+        """The fields of the rows that begin here; those of rows that are not ``present`` are null, or empty."""
+        width = header_size(len(types))
+        if self.memory.size < width:
+            self.memory = np.concatenate((self.memory, np.zeros(width, np.uint8)))
+        starts = np.where(present, self.at, 0)
+        self.at = self.at + present * width
+        self.check()
+        header = rows_at(self.memory, starts, width)
+        arrays = []
+        for i, type_ in enumerate(types):
+            byte, bit = divmod(8 + i, 8)
+            has_value = present & ((header[:, byte] >> np.uint8(bit)) & 1 == 0)
+            arrays.append(_column(self, type_, has_value, shown_rows(has_value, present, type_.nullable)))
+        return arrays
 
     def check(self) -> None:
         """Refuse rows that end before what was read."""
@@ -193,7 +226,7 @@ def decode(rows: pa.BinaryArray, types: Sequence[DataType]) -> list[pa.Array]:
     Bytes behind the last field are an error.
 
     :raises CorruptFile: a row contradicts the layout or the types
-    :raises UnsupportedFeature: a nested type, or a TIMESTAMP(9) beyond the years 1677 to 2262
+    :raises UnsupportedFeature: a TIMESTAMP(9) beyond the years 1677 to 2262
     """
     arrays, ends, offsets = decode_fields(rows, types)
     if bool((ends != offsets[1:]).any()):
@@ -204,50 +237,58 @@ def decode(rows: pa.BinaryArray, types: Sequence[DataType]) -> list[pa.Array]:
 def decode_fields(rows: pa.BinaryArray, types: Sequence[DataType]) -> tuple[list[pa.Array], Int64s, Int64s]:
     """Like :func:`decode`, but rows may have more bytes; also where each row's fields end, and the rows' offsets."""
     offsets, data = offsets_and_bytes(rows)
-    memory = np.concatenate((data, np.zeros(8, np.uint8)))
-    width = header_size(len(types))
-    cursor = _Cursor(memory, offsets[:-1] + width, offsets[1:])
-    cursor.check()
-    header = rows_at(memory, offsets[:-1], width)
-    arrays = []
-    for i, type_ in enumerate(types):
-        byte, bit = divmod(8 + i, 8)
-        present = (header[:, byte] >> np.uint8(bit)) & 1 == 0
-        array = _column(cursor, type_, present)
+    cursor = _Cursor(np.concatenate((data, np.zeros(8, np.uint8))), offsets[:-1], offsets[1:])
+    arrays = cursor.fields(types, np.ones(len(rows), np.bool_))
+    for i, (array, type_) in enumerate(zip(arrays, types, strict=True)):
         try:
             array.validate(full=True)
         except pa.ArrowInvalid as problem:
             raise CorruptFile(_ROW, f"field {i} of type {type_}: {problem}") from problem
-        arrays.append(array)
     return arrays, cursor.at, offsets
 
 
-def _column(cursor: _Cursor, type_: DataType, present: Mask) -> pa.Array:
+def _column(cursor: _Cursor, type_: DataType, present: Mask, shown: Mask | None) -> pa.Array:
+    """The next field of each row that has it (``present``); null where not ``shown``, None meaning nowhere."""
     arrow = arrow_type(type_)
     if type_.root in STRINGS or type_.root in BINARIES:
-        texts = cursor.strings(present)
-        return pa.Array.from_buffers(arrow, len(texts), texts.buffers(), texts.null_count)
+        buffers = cursor.strings(present).buffers()
+        return pa.Array.from_buffers(arrow, len(present), [_validity(shown), *buffers[1:]])
     if is_wide_decimal(type_):
-        return _wide_decimals(cursor.strings(present), arrow, present)
+        return _wide_decimals(cursor.strings(present), arrow, present, shown)
+    if type_.root == "ROW":
+        return _rows(cursor, type_, present, shown)
     if type_.root in NESTED:
-        raise UnsupportedFeature(f"lookup files cannot hold columns of type {type_.root}")
+        return decode_nested(Regions.of(cursor.memory, *cursor.texts(present), present), type_, shown)
     width = fixed_width(type_) or 8
     values = cursor.numbers(present, width, f"<f{width}" if type_.root in ("FLOAT", "DOUBLE") else f"<i{width}")
     if is_wide_timestamp(type_):
         values = _wide_timestamps(values, cursor.lengths(present), type_)
     if type_.root == "DECIMAL":
         values = np.stack((values, values >> 63), axis=1)
-    return _plain(values, arrow, present)
+    return _plain(values, arrow, shown)
 
 
-def _plain(values: npt.NDArray[Any], arrow: pa.DataType, present: Mask) -> pa.Array:
-    whole = bool(present.all())
+def _rows(cursor: _Cursor, type_: DataType, present: Mask, shown: Mask | None) -> pa.Array:
+    starts, lengths = cursor.texts(present)
+    starts = np.where(present, starts, 0)
+    inner = _Cursor(cursor.memory, starts, starts + lengths)
+    columns = inner.fields([field.type for field in type_.fields], present)
+    if bool((inner.at != inner.ends).any()):
+        raise CorruptFile(_ROW, "a row inside of a row is longer than its fields")
+    return pa.Array.from_buffers(arrow_type(type_), len(present), [_validity(shown)], children=columns)
+
+
+def _validity(shown: Mask | None) -> pa.Buffer | None:
+    return None if shown is None else pa.py_buffer(np.packbits(shown, bitorder="little"))
+
+
+def _plain(values: npt.NDArray[Any], arrow: pa.DataType, shown: Mask | None) -> pa.Array:
+    count = len(values)
     if arrow == pa.bool_():
         if bool((values & ~1).any()):
             raise CorruptFile(_ROW, "a boolean is neither 0 nor 1")
         values = np.packbits(values.astype(np.bool_), bitorder="little")
-    validity = None if whole else pa.py_buffer(np.packbits(present, bitorder="little"))
-    return pa.Array.from_buffers(arrow, len(present), [validity, pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(arrow, count, [_validity(shown), pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _wide_timestamps(millis: Int64s, nanos: Int64s, type_: DataType) -> Int64s:
@@ -262,7 +303,7 @@ def _wide_timestamps(millis: Int64s, nanos: Int64s, type_: DataType) -> Int64s:
     return millis * 1_000_000 + nanos
 
 
-def _wide_decimals(texts: pa.BinaryArray, arrow: pa.DataType, present: Mask) -> pa.Array:
+def _wide_decimals(texts: pa.BinaryArray, arrow: pa.DataType, present: Mask, shown: Mask | None) -> pa.Array:
     offsets, data = offsets_and_bytes(texts)
     lengths = np.diff(offsets)
     if bool((lengths > 16).any()) or bool((lengths[present] == 0).any()):
@@ -272,4 +313,4 @@ def _wide_decimals(texts: pa.BinaryArray, arrow: pa.DataType, present: Mask) -> 
     full = np.where(negative, np.uint8(0xFF), np.uint8(0))[:, None].repeat(16, axis=1)
     full[np.arange(16) >= (16 - lengths)[:, None]] = data[int(offsets[0]) : int(offsets[-1])]
     words = full.view(">u8").astype("<u8")
-    return _plain(words[:, ::-1], arrow, present)
+    return _plain(words[:, ::-1], arrow, shown)

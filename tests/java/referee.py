@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -220,18 +220,24 @@ class JavaPaimon:
         return self.latest_snapshot(path)
 
     def _write_kinds(self, writer: Any, row_type: Any, stream: bytes, kinds: Sequence[str]) -> None:
+        kind_of = {kind: self._paimon.types.RowKind.fromShortString(kind) for kind in set(kinds)}
+        for kind, row in zip(kinds, self._rows(row_type, stream), strict=True):
+            row.setRowKind(kind_of[kind])
+            writer.write(row)
+
+    def rows(self, row_type: Any, data: pa.Table) -> Iterator[Any]:
+        """Rows as Java's ``InternalRow``, each valid until the next one."""
+        return self._rows(row_type, _stream(data.cast(self._arrow_schema(row_type))))
+
+    def _rows(self, row_type: Any, stream: bytes) -> Iterator[Any]:
         arrow = self._java.org.apache.arrow
         allocator = arrow.memory.RootAllocator()
         reader = arrow.vector.ipc.ArrowStreamReader(self._java.java.io.ByteArrayInputStream(stream), allocator)
-        kind_of = {kind: self._paimon.types.RowKind.fromShortString(kind) for kind in set(kinds)}
-        remaining = iter(kinds)
         root = reader.getVectorSchemaRoot()
         while reader.loadNextBatch():
             rows = self._paimon.arrow.reader.ArrowBatchReader(row_type).readBatch(root).iterator()
             for _ in range(root.getRowCount()):
-                row = rows.next()
-                row.setRowKind(kind_of[next(remaining)])
-                writer.write(row)
+                yield rows.next()
         reader.close()
         allocator.close()
 

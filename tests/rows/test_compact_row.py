@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_spark.errors import CorruptFile, UnsupportedFeature
+from paimon_spark.errors import CorruptFile
 from paimon_spark.files.key_values import KeyValues
 from paimon_spark.lookup.key_order import CompactOrder
 from paimon_spark.lookup.key_search import form_of, search_keys
@@ -188,5 +188,3 @@ def test_damaged_rows_are_refused() -> None:
             decode(pa.array([damaged], pa.binary()), types)
         except CorruptFile:
             continue
-    with pytest.raises(UnsupportedFeature, match="ARRAY"):
-        encode([pa.array([[1]])], [parse_type({"type": "ARRAY", "element": "INT"})])
