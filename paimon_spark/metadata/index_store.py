@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from paimon_spark.errors import CorruptFile
 from paimon_spark.metadata.avro import FILE_LIMIT
 from paimon_spark.metadata.deletion_vector import DeletionVector, encode_vectors
+from paimon_spark.metadata.external_path import external_file
 from paimon_spark.metadata.index_manifest import (
     DELETION_VECTORS,
     IndexEntry,
@@ -23,7 +24,7 @@ from paimon_spark.metadata.paths import TablePaths
 from paimon_spark.metadata.schema import SchemaStore, TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.metadata.vector_range import DeletionVectorRef
-from paimon_spark.options import EXTERNAL_PATHS, INDEX_IN_DATA_DIR, MANIFEST_COMPRESSION
+from paimon_spark.options import INDEX_IN_DATA_DIR, MANIFEST_COMPRESSION
 from paimon_spark.storage.storage import Storage
 
 VectorRefs = dict[tuple[bytes, int], dict[str, DeletionVectorRef]]
@@ -72,24 +73,13 @@ class IndexStore:
         return refs
 
     def index_path(self, entry: IndexEntry, schema: TableSchema) -> str:
-        """The full path of an index file.
-
-        :raises CorruptFile: it claims to lie outside of the table and of ``data-file.external-paths``
-        """
+        """The full path of an index file. Raises as :func:`external_file`."""
         if entry.external_path is not None:
-            return self._external_path(entry.external_path, schema)
+            return external_file(entry.external_path, self.paths.root, schema.options)
         if schema.options.get_option(INDEX_IN_DATA_DIR):
             directory = bucket_directory(self.paths, schema, entry.partition, entry.bucket)
             return self.paths.index_file(entry.name, directory)
         return self.paths.index_file(entry.name)
-
-    def _external_path(self, path: str, schema: TableSchema) -> str:
-        declared = (self.paths.root, *schema.options.get_option(EXTERNAL_PATHS))
-        plain = _without_scheme(path)
-        inside = any(plain.startswith(_without_scheme(root).rstrip("/") + "/") for root in declared)
-        if not inside or ".." in plain.split("/"):
-            raise CorruptFile(path, "an index manifest names a file outside of the table and its external paths")
-        return plain
 
     def write_vectors(
         self,
@@ -122,8 +112,3 @@ class IndexStore:
         if schema is None:
             raise CorruptFile(self.paths.root, "the table has snapshots but no schema")
         return schema
-
-
-def _without_scheme(path: str) -> str:
-    """``/a/b`` of ``file:/a/b`` and ``file:///a/b``; other paths as they are."""
-    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path

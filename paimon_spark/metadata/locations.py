@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from paimon_spark.errors import CorruptFile, UnsupportedFeature
 from paimon_spark.metadata.data_file import DataFile
+from paimon_spark.metadata.external_path import external_file
 from paimon_spark.metadata.partition import partition_path
 from paimon_spark.metadata.paths import TablePaths
 from paimon_spark.metadata.schema import TableSchema
-from paimon_spark.options import EXTERNAL_PATHS
 from paimon_spark.rows.binary_row import decode
 
 
@@ -19,16 +18,7 @@ def bucket_directory(paths: TablePaths, schema: TableSchema, partition: bytes, b
 
 
 def data_file_path(paths: TablePaths, schema: TableSchema, partition: bytes, bucket: int, file: DataFile) -> str:
-    """The full path of a data file.
-
-    :raises CorruptFile: the file claims to lie outside of the table and its declared external paths
-    """
+    """The full path of a data file. Raises as :func:`external_file`."""
     if file.external_path is None:
         return paths.data_file(bucket_directory(paths, schema, partition, bucket), file)
-    declared = schema.options.get_option(EXTERNAL_PATHS)
-    inside = any(file.external_path.startswith(root.rstrip("/") + "/") for root in declared)
-    if not inside or ".." in file.external_path.split("/"):
-        raise CorruptFile(file.external_path, "the manifest names a file outside of the table's external paths")
-    if not file.external_path.startswith(("/", "file:")):
-        raise UnsupportedFeature(f"external data file {file.external_path}: only local external paths are supported")
-    return "/" + file.external_path.removeprefix("file:").lstrip("/")
+    return external_file(file.external_path, paths.root, schema.options)

@@ -31,7 +31,7 @@ import random
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, BinaryIO, cast
 
@@ -54,7 +54,8 @@ class ObjectStorage:
     """The objects below ``bucket``, such as ``s3://name`` (no trailing slash), with which every full path begins.
 
     ``kind`` is s3, gs or azure; ``container`` is the bucket's bare name. Clients are made when they are first needed,
-    once a process.
+    once a process. ``open``, ``list``, ``size`` and ``exists`` also take paths in other buckets of the same scheme
+    (not of Azure), which share endpoint and credentials: files at a table's external paths are read, never written.
     """
 
     kind: str
@@ -75,6 +76,8 @@ class ObjectStorage:
         return data
 
     def open(self, path: str) -> pa.NativeFile:
+        if (holder := self._holder(path)) is not self:
+            return holder.open(path)
         key = self._key(path)
 
         def fetch(start: int, stop: int) -> memoryview:
@@ -165,8 +168,9 @@ class ObjectStorage:
         return [name for name in names if not name.startswith(".")]
 
     def _listed(self, directory: str) -> Any:
+        holder = self._holder(directory)
         with self.typed_errors("list", directory):
-            return _obstore().list_with_delimiter(self._client(), self._key(directory))
+            return _obstore().list_with_delimiter(holder._client(), holder._key(directory))
 
     def exists(self, path: str) -> bool:
         try:
@@ -175,8 +179,9 @@ class ObjectStorage:
             return False
 
     def size(self, path: str) -> int:
+        holder = self._holder(path)
         with self.typed_errors("look up", path, NotFound):
-            return int(_obstore().head(self._client(), self._key(path))["size"])
+            return int(_obstore().head(holder._client(), holder._key(path))["size"])
 
     def delete(self, path: str) -> None:
         with contextlib.suppress(NotFound), self.typed_errors("delete", path, NotFound):
@@ -188,6 +193,15 @@ class ObjectStorage:
         if not path.startswith(self.bucket + "/") or ".." in path.split("/"):
             raise StorageError(f"{path} is not in {self.bucket}")
         return path[len(self.bucket) + 1 :]
+
+    def _holder(self, path: str) -> ObjectStorage:
+        """The storage of the bucket that a path is in; this one unless it is another of the same scheme."""
+        scheme, _, rest = path.partition("://")
+        container = rest.partition("/")[0]
+        bucket = f"{scheme}://{container}"
+        if bucket == self.bucket or scheme != self.bucket.partition("://")[0] or self.kind == "azure":
+            return self
+        return replace(self, bucket=bucket, container=container)
 
     def _client(self, retries: int = 10) -> Any:
         refuse_forks("an object store")

@@ -18,6 +18,7 @@ from paimon_spark.metadata.manifest import ManifestEntry
 from paimon_spark.metadata.manifest_list import ManifestFile
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
+from paimon_spark.metadata.table_metadata import TableMetadata
 from paimon_spark.table import PaimonTable
 
 COLUMNS = pa.schema(
@@ -35,7 +36,17 @@ class Victim:
 
     def __init__(self, path: Path) -> None:
         self.table = PaimonTable.open(str(path))
-        self.metadata = self.table.metadata
+
+    @classmethod
+    def of(cls, table: PaimonTable) -> Victim:
+        """A table of any storage."""
+        victim = cls.__new__(cls)
+        victim.table = table
+        return victim
+
+    @property
+    def metadata(self) -> TableMetadata:
+        return self.table.metadata
 
     @classmethod
     def new(cls, path: Path, *, partitioned: bool = False, **options: str) -> Victim:
