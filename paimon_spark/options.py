@@ -106,6 +106,13 @@ def _text(text: str) -> str:
     return text
 
 
+def _name_beginning(text: str) -> str:
+    """What file names begin with; a table's schema may be hostile, and no file is made outside of its directory."""
+    if not {"/", "\\", "\0"}.isdisjoint(text):
+        raise ValueError("the beginning of a file name has no path separators")
+    return text
+
+
 NO_STRING: str | None = None
 NO_INT: int | None = None
 NO_NAMES: tuple[str, ...] = ()
@@ -151,7 +158,7 @@ FILE_COMPRESSION_PER_LEVEL: Option[dict[int, str]] = Option("file.compression.pe
 ZSTD_LEVEL = Option("file.compression.zstd-level", 1, _parse_int)
 FILE_BLOCK_SIZE: Option[int | None] = Option("file.block-size", NO_INT, parse_memory)
 TARGET_FILE_SIZE = Option("target-file-size", 128 * MB, parse_memory)
-DATA_FILE_PREFIX = Option("data-file.prefix", "data-", _text)
+DATA_FILE_PREFIX = Option("data-file.prefix", "data-", _name_beginning)
 SUFFIX_INCLUDES_COMPRESSION = Option("file.suffix.include.compression", False, parse_bool)
 THIN_MODE = Option("data-file.thin-mode", False, parse_bool)
 PATH_DIRECTORY = Option("data-file.path-directory", NO_STRING, _text, immutable=True)

@@ -1,16 +1,18 @@
 """AvroInput: reading Avro data files.
 
 Avro stores rows, and its decoder hands them out as Python objects, so this is the one format here whose cost is per
-row: some ten times that of parquet. Memory stays bounded by the batch and the file's blocks.
+row: some ten times that of parquet. Memory stays bounded by the batch and the file's blocks, and those as in
+:mod:`paimon_spark.metadata.avro`.
 
 The root of a file is a record, or (before Paimon 1.1) a union of null and that record. Timestamps are whole numbers
 in the unit of the column's type, whatever their logical type says: Paimon's names for zoned and local are swapped.
+Decimals are the bytes of the unscaled value, big-endian.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from decimal import Context, Decimal
 from itertools import islice
 from typing import Any
 
@@ -18,12 +20,13 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.files.physical import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.metadata.avro import DataContainer
 from paimon_spark.predicate import BoolArray, Predicate
 from paimon_spark.types import DataField, arrow_type
 
 Convert = Callable[[Any], Any]
 
-_KEPT = frozenset({"decimal", "map"})
+_DECIMALS = Context(prec=38)
 
 
 class AvroInput:
@@ -32,22 +35,16 @@ class AvroInput:
     The number of its rows is known only after reading, so ``row_count`` is what the manifest says.
     """
 
-    def __init__(self, source: pa.NativeFile, fields: Sequence[DataField], row_count: int) -> None:
-        import fastavro
-
-        with _decoding():
-            self._blocks = fastavro.block_reader(source)
+    def __init__(self, source: pa.NativeFile, fields: Sequence[DataField], row_count: int, path: str) -> None:
+        self._container = DataContainer(source, source.size(), path)
         self._row_count = row_count
         self._types = {f.name: arrow_type(f.type) for f in fields}
         self._types |= {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
-        root = self._blocks.writer_schema
-        record = next(branch for branch in root if branch != "null") if isinstance(root, list) else root
-        self._names = [field["name"] for field in record["fields"]]
 
     @property
     def columns(self) -> Collection[str]:
         """Names of the columns in the file."""
-        return self._names
+        return self._container.columns
 
     @property
     def group_rows(self) -> Sequence[int]:
@@ -62,7 +59,7 @@ class AvroInput:
         """The rows in order. Can be asked for once."""
         if not groups:
             return
-        rows = self._rows()
+        rows = self._container.rows()
         types = [self._types[name] for name in columns]
         converts = [_conversion(type_) for type_ in types]
         while batch := list(islice(rows, batch_rows)):
@@ -72,40 +69,14 @@ class AvroInput:
                 arrays.append(pa.array(values if convert is None else [convert(v) for v in values], type_))
             yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
-    def _rows(self) -> Iterator[Any]:
-        with _decoding():
-            for block in self._blocks:
-                block.writer_schema = _without_times(block.writer_schema)
-                yield from block
-
-
-@contextlib.contextmanager
-def _decoding() -> Iterator[None]:
-    """The decoder does not check what it reads: whatever it trips over, the bytes are no Avro file."""
-    try:
-        yield
-    except Exception as problem:
-        raise ValueError(f"not decodable as Avro ({type(problem).__name__}: {problem})") from problem
-
-
-def _without_times(schema: Any) -> Any:
-    """An Avro schema without the logical types of dates and times, so that their values stay whole numbers."""
-    if isinstance(schema, list):
-        return [_without_times(branch) for branch in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: _without_times(value) if key in ("type", "items", "values", "fields") else value
-        for key, value in schema.items()
-        if key != "logicalType" or value in _KEPT
-    }
-
 
 def _conversion(type_: pa.DataType) -> Convert | None:
     """How a decoded value becomes what Arrow takes for ``type_``; None when it is that already.
 
     A MAP with text keys is a dict, another an array of records of key and value; Arrow takes pairs.
     """
+    if pa.types.is_decimal(type_):
+        return lambda unscaled: None if unscaled is None else _decimal(unscaled, type_.scale)
     if pa.types.is_map(type_):
         key, item = _conversion(type_.key_type) or _same, _conversion(type_.item_type) or _same
         return lambda entries: None if entries is None else [(key(k), item(v)) for k, v in _pairs(entries)]
@@ -116,6 +87,10 @@ def _conversion(type_: pa.DataType) -> Convert | None:
         members = {type_.field(i).name: _conversion(type_.field(i).type) for i in range(type_.num_fields)}
         return lambda row: None if row is None else {n: (c or _same)(row.get(n)) for n, c in members.items()}
     return None
+
+
+def _decimal(unscaled: bytes, scale: int) -> Decimal:
+    return _DECIMALS.scaleb(int.from_bytes(unscaled, "big", signed=True), -scale)
 
 
 def _same(value: Any) -> Any:

@@ -61,13 +61,13 @@ def read_data_file(
         if source.size() != file.size:
             raise CorruptFile(path, f"it is {source.size()} bytes long, its metadata says {file.size}")
         with reading(path):
-            stored = _open(source, file, data_schema)
+            stored = _open(source, file, data_schema, path)
             plan = _Columns.plan(stored, fields, data_schema, constants or {}, sequence, kind, path)
             groups = _choose(stored, plan, file, predicate, deletion, path)
         yield from _read(stored, plan, groups, deletion, batch_rows, path)
 
 
-def _open(source: pa.NativeFile, file: DataFile, data_schema: TableSchema) -> StoredFile:
+def _open(source: pa.NativeFile, file: DataFile, data_schema: TableSchema, path: str) -> StoredFile:
     extension = file.name.rpartition(".")[2].lower()
     if extension == "parquet":
         return ParquetInput(source)
@@ -78,7 +78,7 @@ def _open(source: pa.NativeFile, file: DataFile, data_schema: TableSchema) -> St
     if extension == "avro":
         from paimon_spark.files.avro_input import AvroInput
 
-        return AvroInput(source, data_schema.fields, file.row_count)
+        return AvroInput(source, data_schema.fields, file.row_count, path)
     raise UnsupportedFeature(f"data file {file.name}: format {extension!r} is not supported; parquet, orc and avro are")
 
 

@@ -5,8 +5,8 @@
     lz4    int32 compressed length (without these 8 bytes) | int32 original length | LZ4 block        little-endian
     zstd   one zstd frame
 
-The original length is always known from outside and is the bound: a block that claims, or unpacks to, anything
-else is corrupt. pyarrow's codecs do the work with the GIL released.
+The original length is always known from outside and is the bound: a block that claims anything else, or unpacks to
+more, is corrupt. pyarrow's codecs do the work with the GIL released.
 
 Source: ``Lz4BlockCompressor``, ``ZstdBlockCompressor``, ``CompressorUtils`` of Apache Paimon.
 """

@@ -35,34 +35,45 @@ class Layout:
 
 @dataclass(frozen=True)
 class ReadingSchema:
-    """A file's schema: the inlined ``record``, ``parsed`` (an array of it, for fastavro), the ``declared`` fields."""
+    """A file's schema: its ``declared`` fields, the inlined ``record`` that they make, and for fastavro the ``root``,
+    which is the record or a union of null and the record, and the ``array`` of roots."""
 
-    record: dict[str, Any]
-    parsed: Any
     declared: tuple[Mapping[str, Any], ...]
+    record: dict[str, Any]
+    root: Any
+    array: Any
 
 
 @lru_cache(maxsize=64)
 def match_schema(text: bytes, layout: Layout) -> tuple[ReadingSchema, frozenset[tuple[str, ...]]]:
-    schema = _reading_schema(text)
+    schema = reading_schema(text)
+    if isinstance(schema.root, list):
+        raise ValueError("its root is not a record")
     return schema, frozenset(_match(schema.record, layout, ()))
 
 
-def _reading_schema(text: bytes) -> ReadingSchema:
+def reading_schema(text: bytes) -> ReadingSchema:
+    """A file's schema, made safe.
+
+    :raises ValueError: it is none, or it would let a reader run away
+    """
     from fastavro import parse_schema
 
     if len(text) > SCHEMA_LIMIT:
         raise ValueError(f"it has more than {SCHEMA_LIMIT} bytes")
     try:
         declared = json.loads(text)
-        record = _Inliner().inline(declared, "", ())
+        root = _Inliner().inline(declared, "", ())
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except (KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"{problem!r}") from None
-    if not isinstance(record, dict) or record["type"] != "record":
+    record, outermost = _without_null(root), _without_null(declared)
+    if not isinstance(record, dict) or not isinstance(outermost, dict) or outermost["type"] != "record":
         raise ValueError("its root is not a record")
-    return ReadingSchema(record, parse_schema({"type": "array", "items": record}), tuple(declared["fields"]))
+    return ReadingSchema(
+        tuple(outermost["fields"]), record, parse_schema(root), parse_schema({"type": "array", "items": root})
+    )
 
 
 class _Inliner:

@@ -14,8 +14,8 @@ An index file holds the vectors of one bucket's files::
     recorded offset: of ``size``                     the same
     recorded length: size                            size + 8
 
-The magic tells the forms apart. The checksum is always verified: positions that a flipped bit changed would delete
-other rows than those that were meant.
+The magic tells the forms apart. A data file has less than 2**32 rows, so n is 0 or 1 and the high half 0. The checksum
+is always verified: positions that a flipped bit changed would delete other rows than those that were meant.
 
 Source: ``DeletionFileWriter``, ``BitmapDeletionVector``, ``Bitmap64DeletionVector`` of Apache Paimon.
 """
@@ -114,15 +114,22 @@ def _decode(data: bytes, length: int) -> BitMap:
         raise ValueError("its checksum does not match")
     body = data[8 : 4 + size]
     try:
-        return BitMap.deserialize(body) if magic == MAGIC_32 else _narrow(BitMap64.deserialize(body))
+        return BitMap.deserialize(body if magic == MAGIC_32 else _low_half(body))
     except IndexError:
         raise ValueError("its bitmap is empty of bytes") from None
 
 
-def _narrow(wide: BitMap64) -> BitMap:
-    if wide and wide.max() >= 2**32:
-        raise ValueError(f"it deletes row {wide.max()}, beyond what a data file can hold")
-    return BitMap(np.frombuffer(wide.to_array(), np.uint64).astype(np.uint32))
+def _low_half(body: bytes) -> bytes:
+    """The 32-bit bitmap of a 64-bit one that marks nothing from 2**32 on. It is never expanded: a few kilobytes of runs
+    can mark billions of rows."""
+    if len(body) < 8:
+        raise ValueError("its bitmap is cut off")
+    (halves,) = struct.unpack_from("<q", body)
+    if halves == 0:
+        return bytes(BitMap().serialize())
+    if halves != 1 or body[8:12] != bytes(4):
+        raise ValueError(f"its bitmap has {halves} parts: it deletes rows beyond what a data file can hold")
+    return body[12:]
 
 
 def _check(vector: DeletionVector, ref: DeletionVectorRef, row_count: int) -> None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_spark.errors import CorruptFile
+from paimon_spark.errors import CorruptFile, UnsupportedFeature
 from paimon_spark.options import MB
 
 SIZE_LIMIT = 64 * MB
@@ -56,6 +56,19 @@ class JsonObject:
         if not isinstance(value, int) or isinstance(value, bool) or not -_LONG <= value < _LONG:
             raise self._wrong(key, "a 64-bit integer")
         return value
+
+    def known_version(self, newest: int) -> int:
+        """The format's version: the file's, 1 where it has none.
+
+        :raises UnsupportedFeature: it is newer than ``newest``
+        """
+        version = self.integer("version", default=1)
+        if version > newest:
+            raise UnsupportedFeature(
+                f"{self.path} has version {version} of its format, the newest that this package reads is {newest}; it "
+                "was written by a later Paimon"
+            )
+        return version
 
     def text(self, key: str) -> str:
         """A string."""

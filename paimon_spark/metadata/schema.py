@@ -14,6 +14,7 @@ Source: ``TableSchema``, ``SchemaSerializer``, ``SchemaManager``, ``Schema`` of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -138,24 +139,26 @@ class TableSchema:
         """The schema in a file's content; ``path`` is what errors name.
 
         :raises CorruptFile: not a schema
-        :raises UnsupportedFeature: a column has a type this package does not read
+        :raises UnsupportedFeature: its version, or a column's type, is unknown to this package
         """
         json = JsonObject.parse(data, path)
+        version = json.known_version(VERSION)
         schema = TableSchema(
             json.integer("id"),
             _parse_columns(json),
             json.integer("highestFieldId"),
             json.texts("partitionKeys"),
             json.texts("primaryKeys"),
-            _options_of_version(json.optional_mapping("options") or {}, json.integer("version", default=1)),
+            _options_of_version(json.optional_mapping("options") or {}, version),
             json.optional_text("comment"),
             json.integer("timeMillis", default=0),
         )
         names = [column.name for column in schema.fields]
-        twice = {name for name in names if names.count(name) > 1}
+        twice = {name for name, count in Counter(names).items() if count > 1}
         if twice:
             raise CorruptFile(path, f"columns {sorted(twice)} are there twice")
-        unknown = [name for name in (*schema.primary_keys, *schema.partition_keys) if name not in names]
+        known = set(names)
+        unknown = [name for name in (*schema.primary_keys, *schema.partition_keys) if name not in known]
         if unknown:
             raise CorruptFile(path, f"key columns {unknown} are not among the columns {names}")
         return schema

@@ -97,6 +97,7 @@ class Snapshot:
         """The snapshot in the content of a snapshot or tag file; ``path`` is what errors name.
 
         :raises CorruptFile: not a snapshot
+        :raises UnsupportedFeature: a later version of the format
         """
         json = JsonObject.parse(data, path)
         kind = json.text("commitKind")
@@ -104,7 +105,7 @@ class Snapshot:
             raise CorruptFile(path, f"key 'commitKind': {kind!r} is none of {', '.join(sorted(COMMIT_KINDS))}")
         watermark = json.optional_integer("watermark")
         return Snapshot(
-            version=json.integer("version", default=1),
+            version=json.known_version(VERSION),
             uuid=json.optional_text("uuid"),
             id=json.integer("id"),
             schema_id=json.integer("schemaId"),

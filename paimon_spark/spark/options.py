@@ -19,6 +19,7 @@ COLUMNS, FILTERS = "columns", "filters"
 OVERWRITE_MODE = "partitionoverwritemode"
 OWNED_BUCKETS = "paimon-py.owned-buckets"
 """Set by ``paimon_spark.write``: every bucket's rows are in one task, and compaction is the caller's."""
+_NO_NAMES = frozenset("/\\\0$")
 _LOCATION = ("path", "paths", "warehouse", "table")
 _OF_THIS_WRITE = (OVERWRITE_MODE, OWNED_BUCKETS, "mergeschema", "maxrecordsperfile")
 _OF_THIS_CALL = frozenset((*_LOCATION, COLUMNS, FILTERS, *_OF_THIS_WRITE))
@@ -49,8 +50,11 @@ def table_path(options: Mapping[str, str]) -> str:
             "'warehouse' and 'table'"
         )
     parts = options["table"].split(".")
-    if len(parts) != 2 or not all(parts) or "/" in options["table"]:
-        raise InvalidOption(f"option 'table' = {options['table']!r}: 'database.table' is expected")
+    if len(parts) != 2 or not all(part.strip() for part in parts) or not _NO_NAMES.isdisjoint(options["table"]):
+        raise InvalidOption(
+            f"option 'table' = {options['table']!r}: 'database.table' is expected; system tables and branches, which "
+            "follow a $, are not supported"
+        )
     return f"{options['warehouse'].rstrip('/')}/{parts[0]}.db/{parts[1]}"
 
 

@@ -17,7 +17,13 @@ from pyroaring import BitMap
 from paimon_spark.errors import CorruptFile
 from paimon_spark.metadata.commit import Committer
 from paimon_spark.metadata.commit_request import CommitRequest
-from paimon_spark.metadata.deletion_vector import MAGIC_64, DeletionVector, encode_vectors, read_deletion_vector
+from paimon_spark.metadata.deletion_vector import (
+    MAGIC_32,
+    MAGIC_64,
+    DeletionVector,
+    encode_vectors,
+    read_deletion_vector,
+)
 from paimon_spark.metadata.live_files import live_files
 from paimon_spark.metadata.snapshot import COMPACT
 from paimon_spark.metadata.vector_range import DeletionVectorRef, VectorRange
@@ -195,7 +201,7 @@ def test_dense_keys_with_empty_bitmaps_are_read(tmp_path: Path) -> None:
         if last < 2**32:
             assert read_deletion_vector(STORAGE, ref(path, where), 10).positions().tolist() == [last]
         else:
-            with pytest.raises(CorruptFile, match=str(last)):
+            with pytest.raises(CorruptFile, match="beyond what a data file can hold"):
                 read_deletion_vector(STORAGE, ref(path, where), 10)
 
 
@@ -224,3 +230,33 @@ def test_vectors_of_a_committed_index_file(tmp_path: Path, wide: bool) -> None:
     assert live_files(metadata, snapshot) == [file]
     later = committer.append([added()])
     assert later.index_manifest == snapshot.index_manifest
+
+
+def runs(stop: int) -> bytes:
+    """The portable form of a bitmap of all positions below ``stop``: one run for each 65536."""
+    bitmap = BitMap(range(stop))
+    bitmap.run_optimize()
+    return bytes(bitmap.serialize())
+
+
+BITS = BitMap(range(0, 60_000, 2)).serialize()
+LIST = BitMap([1, 5, 9]).serialize()
+
+
+@pytest.mark.parametrize(
+    ("bitmap", "message"),
+    [
+        (BITS[:10] + struct.pack("<H", 4999) + BITS[12:], "Invalid bitmap"),
+        (LIST[:-6] + struct.pack("<HHH", 9, 5, 1), "Invalid bitmap"),
+        (LIST[:-6] + struct.pack("<HHH", 5, 5, 5), "Invalid bitmap"),
+        (runs(2**27), "deletes row 134217727"),
+    ],
+    ids=["fewer than there are", "out of order", "twice", "all of 2**27 rows"],
+)
+@pytest.mark.parametrize("wide", [False, True])
+def test_bitmaps_that_lie_about_themselves_are_refused(tmp_path: Path, bitmap: bytes, message: str, wide: bool) -> None:
+    """Their checksum is right, so it is what the bitmap says of itself that has to be looked at, before it grows."""
+    body = MAGIC_64 + struct.pack("<qi", 1, 0) + bitmap if wide else MAGIC_32 + bitmap
+    data, where = framed(body)
+    with pytest.raises(CorruptFile, match=message):
+        read_deletion_vector(STORAGE, ref(write(tmp_path / "index", data), where), 60_000)

@@ -36,7 +36,12 @@ def test_where_the_table_is(given: dict[str, str], path: str) -> None:
         ({"paths": '["/a", "/b"]'}, "one path is expected, not 2"),
         ({"path": "/t", "table": "db.t"}, "not path and table"),
         ({"warehouse": "/w", "table": "t"}, "'database.table' is expected"),
-        ({"warehouse": "/w", "table": "../x.t"}, "'database.table' is expected"),
+        *(
+            ({"warehouse": "/w", "table": name}, "'database.table' is expected")
+            for name in ("../x.t", "db...", "db.", "db. ", "db.a/../b", "db.a\\b", "db.a\0b", "a.b.c")
+        ),
+        ({"warehouse": "/w", "table": "db.t$snapshots"}, "system tables and branches"),
+        ({"warehouse": "/w", "table": "db.t$branch_b"}, "system tables and branches"),
     ],
 )
 def test_where_the_table_is_not(given: dict[str, str], message: str) -> None:
