@@ -23,23 +23,26 @@ from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.hash_slots import home_slots
 from paimon_spark.lookup.local_file import LocalFile
 from paimon_spark.lookup.page_cache import AddressSpace
+from paimon_spark.lookup.records import Records
 from paimon_spark.lookup.sidecar import Sidecar, missing_context
 from paimon_spark.rows.byte_strings import (
     Bytes,
     ByteStrings,
+    Int32s,
     Int64s,
     Mask,
     as_binary,
     matrix_rows,
-    matrix_strings,
     offsets_and_bytes,
 )
-from paimon_spark.rows.murmur import hash_bytes_many
+from paimon_spark.rows.murmur import hash_matrix
 
 _PAGE_LENGTH = struct.Struct(">i")
 _WIDER = 4
 _FARTHEST = 256
 _FEW = 8
+_PICKED = 256
+_MOST_OF_PICKED = 0.75
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class HashReader:
             raise
         self._memory = memory
         self._space = AddressSpace(memory.pages, self.context.length, self.context.page_size, self._load)
+        self._records = Records(path, self._space)
 
     @property
     def size(self) -> int:
@@ -99,50 +103,47 @@ class HashReader:
         """
         offsets, data = offsets_and_bytes(as_binary(keys, "keys"))
         lengths = np.diff(offsets)
-        starts, sizes = np.zeros(len(lengths), np.int64), np.zeros(len(lengths), np.int64)
-        found = np.zeros(len(lengths), np.bool_)
-        uniform = bool(len(lengths)) and bool((lengths == lengths[0]).all())
-        for length in lengths[:1].tolist() if uniform else np.unique(lengths).tolist():
-            if length >= len(self.context.key_counts) or not self.context.key_counts[length]:
-                continue
+        if len(lengths) and bool((lengths == lengths[0]).all()):
+            return self._records.read(self._find(matrix_rows(offsets, data, None, int(lengths[0]))))
+        starts = np.zeros(len(lengths), np.int64)
+        for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
-            matrix = matrix_rows(offsets, data, None if uniform else rows, length)
-            hit, where = self._find(matrix)
-            hit = rows[hit]
-            found[hit] = True
-            sizes[hit], starts[hit] = self._space.sizes(where)
-        if not found.any():
-            return pa.nulls(len(found), pa.binary())
-        if bool(((sizes < 0) | (starts + sizes > self.context.length)).any()):
-            raise CorruptFile(self.path, "a value lies outside the file")
-        return self._space.strings(starts, sizes, found)
+            starts[rows] = self._find(matrix_rows(offsets, data, rows, length))
+        return self._records.read(starts)
 
-    def _find(self, keys: Bytes) -> tuple[Int64s, Int64s]:
-        """Which of these keys, all of one length, the file has, and where their values' records are."""
+    def _find(self, keys: Bytes) -> Int64s:
+        """Where the record of each of these keys is, all of one length; 0 for those that the file has not."""
         context, length = self.context, keys.shape[1]
-        hashes = hash_bytes_many(matrix_strings(keys))
-        slots, width = context.slots[length], context.slot_sizes[length]
-        index = context.index_offsets[length]
-        rows = np.arange(len(keys))
-        if context.bloom_keys:
-            rows = np.flatnonzero(self._bloom().test(hashes))
-        at = home_slots(hashes if len(rows) == len(keys) else hashes[rows], slots)
-        hits, offsets = [], []
-        reach = 1 if len(rows) * _FEW > len(keys) else _WIDER**2
-        while len(rows):
-            reach = min(reach, slots)
-            probes = _Probes.read(self._space, index, slots, width, at, reach)
-            ended, same = probes.compare(keys if len(rows) == len(keys) else keys[rows], length)
-            hit = np.flatnonzero(same)
-            hits.append(rows[hit])
-            offsets.append(_offsets(probes.slots[hit, ended[hit]], length))
-            rest = np.flatnonzero(ended < 0)
-            rows, at = rows[rest], (probes.first[rest] + reach) % slots
+        starts = np.zeros(len(keys), np.int64)
+        if length >= len(context.key_counts) or not context.key_counts[length]:
+            return starts
+        hashes = hash_matrix(keys)
+        rows = self._possible(hashes)
+        if len(rows) < len(keys):
+            keys, hashes = keys[rows], hashes[rows]
+        table = _Table(self._space, context, length)
+        at = home_slots(hashes, table.slots)
+        reach, seen = 1 if len(rows) * _FEW > len(starts) else _WIDER**2, 0
+        while len(rows) and seen < 2 * table.slots:  # a full table has no empty slot to end a search
+            reach = min(reach, table.slots)
+            hit, offsets, rest = table.probe(keys, at, reach)
+            starts[rows[hit]] = offsets + context.data_offsets[length]
+            if bool(((offsets < 1) | (offsets >= context.length - context.data_offsets[length])).any()):
+                raise CorruptFile(self.path, "a slot points outside the file")
+            rows, keys, at = rows[rest], keys[rest], table.behind(at[rest], reach)
+            seen += reach
             reach = min(reach * _WIDER, _FARTHEST)
-        where = np.concatenate([np.empty(0, np.int64), *offsets])
-        if bool(((where < 1) | (where >= context.length - context.data_offsets[length])).any()):
-            raise CorruptFile(self.path, "a slot points outside the file")
-        return np.concatenate([np.empty(0, np.int64), *hits]), where + context.data_offsets[length]
+        return starts
+
+    def _possible(self, hashes: Int32s) -> Int64s:
+        """Which keys the file may have. Where most of a few picked keys pass the filter, all count as possible: to
+        ask for the rest would cost more than it saves."""
+        if self.context.bloom_keys:
+            bloom = self._bloom()
+            step = len(hashes) // _PICKED
+            if step < 2 or np.count_nonzero(bloom.test(hashes[::step])) < _MOST_OF_PICKED * _PICKED:
+                return np.flatnonzero(bloom.test(hashes))
+        return np.arange(len(hashes))
 
     def _bloom(self) -> BloomFilter:
         def load() -> _FilterBits:
@@ -166,85 +167,101 @@ class HashReader:
             raise CorruptFile(self.path, "its context has checksums of another number of pages")
         context.check(self.path)
 
-    def _load(self, start: int, stop: int) -> bytes:
+    def _load(self, start: int, memory: Bytes) -> None:
+        """Fill ``memory`` with the pages from byte ``start`` on."""
         size = self.context.page_size
-        return b"".join(bytes(self._load_page(page)) for page in range(start // size, -(-stop // size)))
-
-    def _load_page(self, page: int) -> bytes | pa.Buffer:
-        context, starts = self.context, self.context.page_starts
-        length = min(context.page_size, context.length - page * context.page_size)
-        if starts is None:
-            begin, end = page * context.page_size, page * context.page_size + length
-        else:
-            begin, end = starts[page], starts[page + 1] if page + 1 < len(starts) else self._file.size
-        stored = self._file.read(begin, end - begin)
-        if context.checksums is not None and zlib.crc32(stored) != int(context.checksums[page]):
-            raise CorruptFile(self.path, f"the checksum of page {page} at byte {begin} does not match")
         if self._codec is None:
-            return stored
+            self._file.read_into(start, memory.data)
+            if self.context.checksums is not None:
+                for at in range(0, len(memory), size):
+                    self._check_page((start + at) // size, memory[at : at + size].data)
+            return
+        for at in range(0, len(memory), size):
+            page = self._unpack((start + at) // size, min(size, len(memory) - at))
+            memory[at : at + size] = np.frombuffer(page, np.uint8)
+
+    def _check_page(self, page: int, stored: bytes | memoryview) -> None:
+        checksums = self.context.checksums
+        if checksums is not None and zlib.crc32(stored) != int(checksums[page]):
+            raise CorruptFile(self.path, f"the checksum of page {page} does not match")
+
+    def _unpack(self, page: int, length: int) -> bytes | pa.Buffer:
+        """The ``length`` bytes of a compressed page."""
+        starts = self.context.page_starts or ()
+        begin, end = starts[page], starts[page + 1] if page + 1 < len(starts) else self._file.size
+        stored = self._file.read(begin, end - begin)
+        self._check_page(page, stored)
         try:
             if len(stored) < _PAGE_LENGTH.size or _PAGE_LENGTH.unpack_from(stored)[0] != len(stored) - 4:
                 raise ValueError("its length is wrong")
+            assert self._codec is not None
             return self._codec.decompress(memoryview(stored)[4:], length)
         except ValueError as problem:
             raise CorruptFile(self.path, f"page {page} at byte {begin}: {problem}") from problem
 
 
-@dataclass(frozen=True)
-class _Probes:
-    """Consecutive slots for each of some keys: ``slots`` (keys × reach × width), the number of the ``first`` of them,
-    and how many of them lie before the key's own place (``before``, above 0 only near the end of the table)."""
+class _Table:
+    """The index section of the keys of one length."""
 
-    slots: Bytes
-    first: Int64s
-    before: Int64s
+    def __init__(self, space: AddressSpace, context: HashContext, length: int) -> None:
+        self._space = space
+        self._length = length
+        self._start = context.index_offsets[length]
+        self._width = context.slot_sizes[length]
+        self.slots = context.slots[length]
 
-    @staticmethod
-    def read(space: AddressSpace, index: int, slots: int, width: int, at: Int64s, reach: int) -> _Probes:
-        """``reach`` slots from ``at`` on; at the end of the table, its last ``reach`` slots."""
-        first = at if reach == 1 else np.minimum(at, slots - reach)
-        rows = space.rows(index + first * width, width * reach)
-        return _Probes(rows.reshape(len(at), reach, width), first, at - first)
+    def probe(self, keys: Bytes, at: Int64s, reach: int) -> tuple[Int64s, Int64s, Int64s]:
+        """Look for each key in ``reach`` slots from ``at`` on, at the end of the table in fewer: which keys were found,
+        the offsets behind them, and which are still open.
 
-    def compare(self, keys: Bytes, length: int) -> tuple[Int64s, Mask]:
-        """For each key, which of its slots ends the search, -1 for none, and whether that slot holds the key.
-
-        The first byte of a slot's offset is zero only if the offset is.
+        A search ends at a slot that holds the key or is empty: the first byte of its offset is zero then.
         """
-        empty = self.slots[:, :, length] == 0
-        same = self._equal(keys, length)
+        if reach == 1:
+            slots = self._space.table_rows(self._start, self.slots, self._width, at)
+            same, empty = self._equal(slots[:, None], keys)[:, 0], slots[:, self._length] == 0
+            same &= ~empty
+            hit = np.flatnonzero(same)
+            return hit, self._offsets(slots, hit), np.flatnonzero(~(same | empty))
+        first = np.minimum(at, self.slots - reach)
+        slots = self._space.rows(self._start + first * self._width, self._width * reach)
+        slots = slots.reshape(len(at), reach, self._width)
+        empty = slots[:, :, self._length] == 0
+        same = self._equal(slots, keys)
         same &= ~empty
-        if same.shape[1] == 1:
-            return (same | empty)[:, 0].astype(np.int64) - 1, same[:, 0]
         ends = same | empty
-        if self.before.any():
-            ends &= np.arange(ends.shape[1]) >= self.before[:, None]
-        ended = ends.argmax(axis=1)
-        everyone = np.arange(len(ends))
-        found = ends[everyone, ended]
-        return np.where(found, ended, -1), found & same[everyone, ended]
+        if bool((first < at).any()):
+            ends &= np.arange(reach) >= (at - first)[:, None]
+        places = ends.argmax(axis=1) + np.arange(0, ends.size, reach)
+        ended, found = ends.ravel()[places], same.ravel()[places]
+        found &= ended
+        hit = np.flatnonzero(found)
+        return hit, self._offsets(slots.reshape(-1, self._width), places[hit]), np.flatnonzero(~ended)
 
-    def _equal(self, keys: Bytes, length: int) -> Mask:
-        """Which slots hold their key: compared in words of 8, 4, 2 or 1 bytes, the last word overlapping the one before
-        where the length is no multiple."""
-        same = np.ones(self.slots.shape[:2], np.bool_)
-        if not length or not len(keys):
-            return same
-        keys = np.ascontiguousarray(keys)
+    def behind(self, at: Int64s, reach: int) -> Int64s:
+        """Where :meth:`probe` with these arguments leaves off."""
+        return (np.minimum(at, self.slots - reach) + reach) % self.slots
+
+    def _equal(self, slots: Bytes, keys: Bytes) -> Mask:
+        """Which slots (keys × reach × width) hold their key: compared in words of 8, 4, 2 or 1 bytes, the last word
+        overlapping the one before where the length is no multiple."""
+        length = self._length
+        if not length:
+            return np.ones(slots.shape[:2], np.bool_)
         word = next(size for size in (8, 4, 2, 1) if size <= length)
+        same = None
         for at in (*range(0, length - word, word), length - word):
-            slots = np.ndarray(same.shape, f"<u{word}", self.slots, at, self.slots.strides[:2])
+            stored = np.ndarray(slots.shape[:2], f"<u{word}", slots, at, slots.strides[:2])
             wanted = np.ndarray((len(keys), 1), f"<u{word}", keys, at, (keys.strides[0], 0))
-            same &= slots == wanted
+            same = stored == wanted if same is None else same & (stored == wanted)
+        assert same is not None
         return same
 
-
-def _offsets(slots: Bytes, length: int) -> Int64s:
-    """The offsets behind the keys of slots. They are padded with zeros, so every byte may be added up."""
-    offsets = np.zeros(len(slots), np.int64)
-    for group in range(slots.shape[1] - length):
-        offsets |= (slots[:, length + group] & np.uint8(0x7F)).astype(np.int64) << (7 * group)
-    return offsets
+    def _offsets(self, slots: Bytes, rows: Int64s) -> Int64s:
+        """The offsets in some slots (rows of a matrix). They are padded with zeros, so every byte may be added up."""
+        offsets = np.zeros(len(rows), np.int64)
+        for group in range(self._width - self._length):
+            offsets |= (slots[:, self._length + group][rows] & np.uint8(0x7F)).astype(np.int64) << (7 * group)
+        return offsets
 
 
 def _context_beside(path: str) -> HashContext:

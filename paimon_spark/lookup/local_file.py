@@ -52,10 +52,7 @@ class LocalFile:
         :raises CorruptFile: they are outside the file
         :raises StorageError: the disk fails, or the file is closed
         """
-        if offset < 0 or length < 0 or offset + length > self.size:
-            raise CorruptFile(self.path, f"bytes {offset} to {offset + length} lie outside its {self.size} bytes")
-        if self._closed:
-            raise StorageError(f"lookup file {self.path} is closed")
+        self._check(offset, length)
         try:
             data = os.pread(self._descriptor, length, offset)
             while len(data) < length:
@@ -66,6 +63,25 @@ class LocalFile:
         except OSError as problem:
             raise StorageError(f"cannot read lookup file {self.path}: {problem}") from problem
         return data
+
+    def read_into(self, offset: int, memory: memoryview) -> None:
+        """Fill ``memory`` with the bytes at ``offset``; errors as for :meth:`read`."""
+        self._check(offset, len(memory))
+        filled = 0
+        try:
+            while filled < len(memory):
+                count = os.preadv(self._descriptor, [memory[filled:]], offset + filled)
+                if not count:
+                    raise CorruptFile(self.path, f"it ends at {offset + filled} now, not at {self.size}")
+                filled += count
+        except OSError as problem:
+            raise StorageError(f"cannot read lookup file {self.path}: {problem}") from problem
+
+    def _check(self, offset: int, length: int) -> None:
+        if offset < 0 or length < 0 or offset + length > self.size:
+            raise CorruptFile(self.path, f"bytes {offset} to {offset + length} lie outside its {self.size} bytes")
+        if self._closed:
+            raise StorageError(f"lookup file {self.path} is closed")
 
     def is_deleted(self) -> bool:
         """Whether the file has no name any more (another process dropped it); it stays readable."""

@@ -8,8 +8,9 @@ touched. A page is read, checked and unpacked to its own address, once; evicting
 A sort file is different: its unit is a block that is decoded as a whole into columns, which are searched and never
 addressed from outside. That is why blocks have their own cache (``block_cache``).
 
-A batch that touches more pages than fit is answered in windows, each of which fits. Only a single string that is
-greater than the whole bound exceeds it.
+Where there is no room, a page takes the place of others only if it was used before, and later than they were. Other
+pages are *passed through*: read in file order into a buffer of 4 MiB beyond the bound, used, and forgotten. So no page
+is read twice for one request, and a scan of a file that does not fit leaves in memory what fits of it.
 
 Source: ``CacheManager``, ``FileBasedRandomInputView`` of Apache Paimon.
 """
@@ -20,162 +21,224 @@ import math
 import mmap
 import sys
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
-from paimon_spark.arrays import to_arrow
 from paimon_spark.lookup.memory_budget import MemoryBudget
-from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, read_varints, rows_at, strings_at
+from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, rows_at
 
 _SLACK = 16
+_PASSING = 2**22
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-LoadPages = Callable[[int, int], bytes]
+LoadPages = Callable[[int, Bytes], None]
+Part: TypeAlias = "tuple[Bytes, Int64s, Int64s | slice]"
 
 
 class PageCache:
-    """The resident pages of all open hash files, least recently used ones evicted first."""
+    """The resident pages of all open hash files."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         """A cache that lives within ``budget``."""
         self.budget = budget
         self.spaces: set[AddressSpace] = set()
         self.time = 0
+        self._buffer: Bytes = np.empty(0, np.uint8)
 
-    def make_room(self, wanted: int) -> None:
-        """Evict pages that this moment does not use until ``wanted`` bytes fit, or none is left."""
-        if not self.budget.excess(wanted):
-            return
+    def admit(self, size: int, last_uses: Int64s) -> int:
+        """How many of some missing pages of ``size`` bytes may become resident; the others that had to go for them are
+        evicted. ``last_uses``: when each was used before now, latest first."""
+        free = max(0, self.budget.limit - self.budget.used) // size
+        if len(last_uses) <= free:
+            return len(last_uses)
         spaces = list(self.spaces)
-        frames = [np.flatnonzero(s.resident & (s.last_use < self.time)) for s in spaces]
-        owner = np.repeat(np.arange(len(spaces)), [len(f) for f in frames])
-        numbers = np.concatenate([np.empty(0, np.int64), *frames])
-        ages = np.concatenate([np.empty(0, np.int64), *(s.last_use[f] for s, f in zip(spaces, frames, strict=True))])
-        for i in np.argsort(ages, kind="stable").tolist():
-            if not self.budget.excess(wanted):
-                return
-            spaces[owner[i]].evict(int(numbers[i]))
+        old = [np.flatnonzero(s.resident & (s.last_use < self.time)) for s in spaces]
+        ages = np.concatenate([s.last_use[frames] for s, frames in zip(spaces, old, strict=True)])
+        owners = np.repeat(np.arange(len(spaces)), [len(frames) for frames in old])
+        order = np.argsort(ages, kind="stable")
+        freed = np.cumsum(np.array([s.frame for s in spaces])[owners[order]])
+        freed += self.budget.limit - self.budget.used
+        # The last of the old pages that must go for each; none is enough where that is behind the end.
+        going = np.searchsorted(freed, (np.arange(free, len(last_uses)) + 1) * size)
+        enough = going < len(freed)
+        better = last_uses[free:][enough] > ages[order][going[enough]]
+        more = len(better) if better.all() else int(better.argmin())
+        if more:
+            gone = np.zeros(len(ages), np.bool_)
+            gone[order[: int(going[more - 1]) + 1]] = True
+            for number, space in enumerate(spaces):
+                space.evict(old[number][gone[owners == number]])
+        return free + more
+
+    def buffer(self, size: int) -> Bytes:
+        """Memory for ``size`` bytes that pass through; the same in every call if it fits."""
+        if size > _PASSING + _SLACK:
+            return np.empty(size, np.uint8)
+        if not len(self._buffer):
+            self._buffer = np.empty(_PASSING + _SLACK, np.uint8)
+        return self._buffer[:size]
 
 
 class AddressSpace:
     """The uncompressed bytes of one hash file, pages of it resident."""
 
     def __init__(self, cache: PageCache, length: int, page_size: int, load: LoadPages) -> None:
-        """The space of a file of ``length`` bytes. ``load(start, stop)`` returns these bytes, checked; both are
-        page borders (or the end)."""
+        """The space of a file of ``length`` bytes. ``load(start, memory)`` fills ``memory`` with the bytes from
+        ``start`` on, checked; they start and end at page borders (or the end)."""
         self._cache = cache
-        self._length = length
+        self.lock = cache.budget.lock
+        self.length = length
         # Memory is returned in units of the system's page, so a frame is the smallest common multiple.
-        self._frame = math.lcm(page_size, mmap.PAGESIZE)
+        self.frame = math.lcm(page_size, mmap.PAGESIZE)
         self._load = load
-        frames = -(-length // self._frame)
+        frames = -(-length // self.frame)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-        self._map = mmap.mmap(-1, max(1, frames) * self._frame + _SLACK, flags=flags)
+        self._map = mmap.mmap(-1, max(1, frames) * self.frame + _SLACK, flags=flags)
         self._memory: Bytes = np.frombuffer(self._map, np.uint8)
         self.resident = np.zeros(frames, np.bool_)
+        self.complete = not frames
         self.last_use = np.zeros(frames, np.int64)
         cache.spaces.add(self)
 
     def close(self) -> None:
         """Give all memory back."""
-        with self._cache.budget.lock:
-            for frame in np.flatnonzero(self.resident).tolist():
-                self.evict(frame)
+        with self.lock:
+            self.evict(np.flatnonzero(self.resident))
             self._cache.spaces.discard(self)
 
-    def evict(self, frame: int) -> None:
-        """Give the memory of one frame back."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED, frame * self._frame, self._frame)
-        self.resident[frame] = False
-        self._cache.budget.used -= self._frame
+    def evict(self, frames: Int64s) -> None:
+        """Give the memory of these frames, ascending, back."""
+        for first, stop in _runs(frames):
+            self._empty(first, stop)
+        self.resident[frames] = False
+        self.complete = self.complete and not len(frames)
+        self._cache.budget.used -= len(frames) * self.frame
 
     def rows(self, starts: Int64s, width: int) -> Bytes:
         """A matrix of the ``width`` bytes at each start.
 
         Requires: they lie within the file.
         """
-        with self._cache.budget.lock:
-            windows = list(self._windows(starts, starts + width))
-            if len(windows) == 1:
-                self._touch(starts, starts + width)
-                return rows_at(self._memory, starts, width)
-            result = np.empty((len(starts), width), np.uint8)
-            for window in windows:
-                self._touch(starts[window], starts[window] + width)
-                result[window] = rows_at(self._memory, starts[window], width)
-            return result
+        result = np.empty((len(starts), width), np.uint8)
+        with self.lock:
+            for memory, places, which in self.parts(starts, starts + width):
+                if isinstance(which, slice):
+                    return rows_at(memory, places, width)
+                result[which] = rows_at(memory, places, width)
+        return result
 
-    def sizes(self, starts: Int64s) -> tuple[Int64s, Int64s]:
-        """The variable-length number at each start and the position behind it; -1 where it does not end.
+    def table_rows(self, start: int, count: int, width: int, numbers: Int64s) -> Bytes:
+        """Of a table at ``start`` of ``count`` rows of ``width`` bytes, the rows of these ``numbers``."""
+        with self.lock:
+            if not self.complete:
+                return self.rows(start + numbers * width, width)
+            self._use_all()
+            table = self._memory[start : start + count * width].view(f"V{width}")
+            rows: Bytes = table.take(numbers, mode="clip").view(np.uint8).reshape(len(numbers), width)
+            return rows
 
-        Requires: the starts lie within the file.
+    def parts(self, starts: Int64s, stops: Int64s) -> Iterator[Part]:
+        """Where these ranges are in memory: some memory, the places of starts in it, and which ranges these are.
+
+        Each part is valid until the next one is asked for. Requires: the caller holds the budget's lock; the ranges
+        lie within the file.
         """
-        numbers, ends = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
-        with self._cache.budget.lock:
-            stops = np.minimum(starts + 5, self._length)
-            for window in self._windows(starts, stops):
-                self._touch(starts[window], stops[window])
-                numbers[window], ends[window] = read_varints(self._memory, starts[window])
-        return numbers, ends
-
-    def strings(self, starts: Int64s, lengths: Int64s, present: Mask) -> pa.Array:
-        """The strings at ``starts``; null where not ``present``.
-
-        Requires: those present lie within the file.
-        """
-        with self._cache.budget.lock:
-            asked = np.flatnonzero(present)
-            stops = starts + lengths
-            windows = list(self._windows(starts[asked], stops[asked]))
-            if len(windows) == 1:
-                self._touch(starts[asked], stops[asked])
-                return strings_at(self._memory, starts, lengths, present)
-            found, order = [pa.nulls(1, pa.binary())], np.zeros(len(starts), np.int64)
-            filled = 1
-            for window in windows:
-                part = asked[window]
-                self._touch(starts[part], stops[part])
-                found.append(strings_at(self._memory, starts[part], lengths[part]))
-                order[part] = filled + np.arange(len(part))
-                filled += len(part)
-            return pa.concat_arrays(found).take(to_arrow(order))
-
-    def _windows(self, starts: Int64s, stops: Int64s) -> Iterator[Int64s | slice]:
-        """Parts of the ranges that fit in memory at once: usually one, else in file order."""
-        most = max(1, self._cache.budget.limit // self._frame)
-        if len(self.resident) <= most or not len(starts):
-            yield slice(None)
+        if self.complete or not len(starts):
+            self._use_all()
+            yield self._memory, starts, slice(None)
             return
-        first, last = starts // self._frame, np.maximum(stops - 1, starts) // self._frame
-        order = np.argsort(first, kind="stable")
-        # Frames counted in file order; those shared with the range before are counted once.
-        reach = np.maximum.accumulate(last[order])
-        before = np.concatenate((np.full(1, -1, np.int64), reach[:-1]))
-        fresh = np.cumsum(np.maximum(reach - np.maximum(before, first[order] - 1), 0))
+        first, last = starts // self.frame, np.maximum(stops - 1, starts) // self.frame
+        wanted = self._frames(first, last)
+        missing = self._make_resident(wanted)
+        if not missing.any():
+            yield self._memory, starts, slice(None)
+            return
+        before = np.concatenate((np.zeros(1, np.int64), np.cumsum(missing)))
+        outside = before[last + 1] > before[first]
+        inside = np.flatnonzero(~outside)
+        if len(inside):
+            yield self._memory, starts[inside], inside
+        rows = np.flatnonzero(outside)
+        rows = rows[np.argsort(first[rows], kind="stable")]
+        for some in _windows(first[rows], last[rows], max(1, _PASSING // self.frame)):
+            which = rows[some]
+            frames = np.flatnonzero(self._frames(first[which], last[which]))
+            places = np.searchsorted(frames, first[which]) * self.frame + starts[which] % self.frame
+            yield self._pass_through(frames), places, which
+
+    def _empty(self, first: int, stop: int) -> None:
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED, first * self.frame, (stop - first) * self.frame)
+
+    def _use_all(self) -> None:
+        if self.complete:
+            self._cache.time += 1
+            self.last_use[:] = self._cache.time
+
+    def _frames(self, first: Int64s, last: Int64s) -> Mask:
+        """Which frames lie in a range from ``first`` to ``last``."""
+        count = len(self.resident)
+        if int((last - first).max()) > 1:
+            changes = np.bincount(first, minlength=count + 1) - np.bincount(last + 1, minlength=count + 1)
+            among: Mask = np.cumsum(changes[:count]) > 0
+            return among
+        wanted = np.zeros(count, np.bool_)
+        wanted[first] = True
+        wanted[last] = True
+        return wanted
+
+    def _make_resident(self, wanted: Mask) -> Mask:
+        """Make those frames resident, as far as there is room; which of them are not."""
+        missing = wanted & ~self.resident
+        self._cache.time += 1
+        frames = np.flatnonzero(missing)
+        frames = frames[np.argsort(-self.last_use[frames], kind="stable")]
+        last_uses = self.last_use[frames]
+        self.last_use[wanted] = self._cache.time
+        frames = np.sort(frames[: self._cache.admit(self.frame, last_uses)])
+        for first, stop in _runs(frames):
+            end = min(stop * self.frame, self.length)
+            try:
+                self._load(first * self.frame, self._memory[first * self.frame : end])
+            except BaseException:
+                self._empty(first, stop)
+                raise
+            self.resident[first:stop] = True
+            self._cache.budget.used += (stop - first) * self.frame
+        self.complete = bool(self.resident.all())
+        missing[frames] = False
+        return missing
+
+    def _pass_through(self, frames: Int64s) -> Bytes:
+        """The bytes of these frames, one after another."""
+        memory = self._cache.buffer(len(frames) * self.frame + _SLACK)
         at = 0
-        while at < len(order):
-            counted = int(fresh[at - 1]) if at else 0
-            # A window's first frame may be shared with the window before, which costs it one more.
-            stop = max(at + 1, int(np.searchsorted(fresh, counted + most - (1 if at else 0), side="right")))
-            yield order[at:stop]
-            at = stop
+        for first, stop in _runs(frames):
+            begin, end = first * self.frame, min(stop * self.frame, self.length)
+            self._load(begin, memory[at : at + end - begin])
+            at += end - begin
+        return memory
 
-    def _touch(self, starts: Int64s, stops: Int64s) -> None:
-        if not len(starts):
-            return
-        cache = self._cache
-        cache.time += 1
-        first, last = starts // self._frame, np.maximum(stops - 1, starts) // self._frame
-        self.last_use[first] = cache.time
-        self.last_use[last] = cache.time
-        for i in np.flatnonzero(last - first > 1).tolist():
-            self.last_use[first[i] : last[i]] = cache.time
-        missing = np.flatnonzero((self.last_use == cache.time) & ~self.resident).tolist()
-        cache.make_room(len(missing) * self._frame)
-        for frame in missing:
-            start = frame * self._frame
-            stop = min(start + self._frame, self._length)
-            self._memory[start:stop] = np.frombuffer(self._load(start, stop), np.uint8)
-            self.resident[frame] = True
-            cache.budget.used += self._frame
+
+def _runs(numbers: Int64s) -> Iterator[tuple[int, int]]:
+    """First and behind-the-last of each run of consecutive numbers, ascending."""
+    if len(numbers):
+        borders = np.flatnonzero(np.diff(numbers) != 1)
+        firsts = np.concatenate((numbers[:1], numbers[borders + 1]))
+        stops = np.concatenate((numbers[borders], numbers[-1:])) + 1
+        yield from zip(firsts.tolist(), stops.tolist(), strict=True)
+
+
+def _windows(first: Int64s, last: Int64s, most: int) -> Iterator[slice]:
+    """Cut ranges of frames, in order of ``first``, into parts that need at most ``most`` frames or are one range."""
+    # Frames counted in file order; those shared with the range before are counted once.
+    reach = np.maximum.accumulate(last)
+    before = np.concatenate((np.full(1, -1, np.int64), reach[:-1]))
+    fresh = np.cumsum(np.maximum(reach - np.maximum(before, first - 1), 0))
+    at = 0
+    while at < len(first):
+        counted = int(fresh[at - 1]) if at else 0
+        # A window's first frame may be shared with the window before, which costs it one more.
+        stop = max(at + 1, int(np.searchsorted(fresh, counted + most - (1 if at else 0), side="right")))
+        yield slice(at, stop)
+        at = stop

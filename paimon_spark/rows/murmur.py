@@ -49,6 +49,18 @@ def hash_bytes_many(values: pa.BinaryArray, seed: int = SEED) -> Int32Array:
     return np.concatenate([_hash(values.slice(i, _ROWS_AT_ONCE), seed) for i in pieces] or [np.zeros(0, np.int32)])
 
 
+def hash_matrix(values: UInt8Array, seed: int = SEED) -> Int32Array:
+    """The hash of each row of a matrix of bytes, as :func:`hash_bytes_many` of its rows."""
+    count, width = values.shape
+    hashes = np.full(count, seed, np.uint32)
+    flat = np.ascontiguousarray(values).reshape(-1)
+    for at in range(0, count, _ROWS_AT_ONCE):
+        some = hashes[at : at + _ROWS_AT_ONCE]
+        _chain_equal(some, flat[at * width : (at + len(some)) * width], width)
+        _finish(some, np.uint32(width))
+    return hashes.view(np.int32)
+
+
 def hash_bytes(data: bytes, seed: int = SEED) -> int:
     """:func:`hash_bytes_many` of one value, as a signed 32-bit number."""
     return int(hash_bytes_many(pa.array([data], pa.binary()), seed)[0])
@@ -63,7 +75,8 @@ def _hash(values: pa.BinaryArray, seed: int) -> Int32Array:
         _chain_equal(hashes, found.data, longest)
     else:
         _chain_unequal(hashes, found)
-    return _finished(hashes, lengths)
+    _finish(hashes, lengths.astype(np.uint32))
+    return hashes.view(np.int32)
 
 
 def _chain_equal(hashes: UInt32Array, data: UInt8Array, length: int) -> None:
@@ -97,14 +110,13 @@ def _chain_unequal(hashes: UInt32Array, values: ByteValues) -> None:
     hashes[order] = chain
 
 
-def _finished(hashes: UInt32Array, lengths: Int64Array) -> Int32Array:
-    hashes ^= lengths.astype(np.uint32)
+def _finish(hashes: UInt32Array, lengths: UInt32Array | np.uint32) -> None:
+    hashes ^= lengths
     hashes ^= hashes >> np.uint32(16)
     hashes *= _FINAL1
     hashes ^= hashes >> np.uint32(13)
     hashes *= _FINAL2
     hashes ^= hashes >> np.uint32(16)
-    return hashes.view(np.int32)
 
 
 def _sign_extended(tail: UInt8Array) -> UInt32Array:
