@@ -19,13 +19,14 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.rows.byte_strings import Bytes, Int32s, Mask
+from paimon_spark.rows.byte_strings import Bytes, Int32s, Int64s, Mask
 
 UInt32s = npt.NDArray[np.uint32]
 
 _MOST_BITS = 2**31 - 1
 _UNPACKED_BYTES = 2**28
 _CHUNK = 2**18
+_AT_ONCE = 1024
 
 
 def filter_bytes(keys: int, rate: float) -> int:
@@ -59,37 +60,56 @@ class BloomFilter:
             self._add_unpacked(hashes)
             return
         for number in range(1, self._hashes + 1):
-            positions = self._positions(hashes, number)
+            positions = self._positions(hashes, np.uint32(number))
             np.bitwise_or.at(self.bits, positions >> np.uint32(3), _bit(positions))
 
     def _add_unpacked(self, hashes: Int32s) -> None:
         flags = np.zeros(self.bits.size * 8, np.bool_)
         for at in range(0, len(hashes), _CHUNK):
             for number in range(1, self._hashes + 1):
-                flags[self._positions(hashes[at : at + _CHUNK], number)] = True
+                flags[self._positions(hashes[at : at + _CHUNK], np.uint32(number))] = True
         self.bits |= np.packbits(flags, bitorder="little")
 
     def test(self, hashes: Int32s) -> Mask:
         """Which keys may have been added; False is certain."""
-        found = self._test(hashes, 1)
+        if len(hashes) <= _AT_ONCE:
+            numbers = np.arange(1, self._hashes + 1, dtype=np.uint32)[:, None]
+            together: Mask = self._test(hashes, numbers).all(axis=0)
+            return together
+        found = self._test(hashes, np.uint32(1))
+        rows: Int64s | None = None
         for number in range(2, self._hashes + 1):
-            left = np.flatnonzero(found)
-            if len(left) * 4 > len(hashes) * 3:
-                found &= self._test(hashes, number)
-            else:
-                found[left] = self._test(hashes[left], number)
+            if rows is None:
+                rows = np.flatnonzero(found)
+                if len(rows) * 4 > len(hashes) * 3:
+                    found &= self._test(hashes, np.uint32(number))
+                    rows = None
+                    continue
+                hashes = hashes.take(rows)
+            passed = self._test(hashes, np.uint32(number))
+            left = np.flatnonzero(passed)
+            hashes, rows = hashes.take(left), rows.take(left)
+        if rows is not None:
+            found[:] = False
+            found[rows] = True
         return found
 
-    def _test(self, hashes: Int32s, number: int) -> Mask:
+    def _test(self, hashes: Int32s, number: UInt32s | np.uint32) -> Mask:
         positions = self._positions(hashes, number)
-        found: Mask = (self.bits[positions >> np.uint32(3)] & _bit(positions)) != 0
-        return found
+        bits = self.bits.take(positions >> np.uint32(3))
+        bits >>= (positions & np.uint32(7)).astype(np.uint8)
+        bits &= np.uint8(1)
+        return bits.view(np.bool_)
 
-    def _positions(self, hashes: Int32s, number: int) -> UInt32s:
+    def _positions(self, hashes: Int32s, number: UInt32s | np.uint32) -> UInt32s:
         first = hashes.view(np.uint32)
-        combined: UInt32s = first + (first >> np.uint32(16)) * np.uint32(number)
+        combined: UInt32s = first >> np.uint32(16)
+        combined = combined * number
+        combined += first
         combined ^= (combined.view(np.int32) >> np.int32(31)).view(np.uint32)
-        combined -= combined // self._size * self._size
+        rounds = combined // self._size
+        rounds *= self._size
+        combined -= rounds
         return combined
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptFile, NotFound
@@ -37,10 +39,14 @@ from paimon_spark.rows.byte_strings import (
 )
 from paimon_spark.rows.murmur import hash_matrix
 
+AnyArray: TypeAlias = npt.NDArray[Any]
+UInt64s: TypeAlias = npt.NDArray[np.uint64]
+
 _PAGE_LENGTH = struct.Struct(">i")
 _WIDER = 4
 _FARTHEST = 256
 _FEW = 8
+_TAIL = 8
 _PICKED = 256
 _MOST_OF_PICKED = 0.75
 
@@ -114,25 +120,28 @@ class HashReader:
     def _find(self, keys: Bytes) -> Int64s:
         """Where the record of each of these keys is, all of one length; 0 for those that the file has not."""
         context, length = self.context, keys.shape[1]
-        starts = np.zeros(len(keys), np.int64)
         if length >= len(context.key_counts) or not context.key_counts[length]:
-            return starts
+            return np.zeros(len(keys), np.int64)
         hashes = hash_matrix(keys)
         rows = self._possible(hashes)
+        wanted = keys.view(f"V{length}").ravel() if length else np.empty(len(keys), "V1")
         if len(rows) < len(keys):
-            keys, hashes = keys[rows], hashes[rows]
+            wanted, hashes = wanted.take(rows), hashes.take(rows)
         table = _Table(self._space, context, length)
+        tails = np.zeros(len(keys), np.uint64)
         at = home_slots(hashes, table.slots)
-        reach, seen = 1 if len(rows) * _FEW > len(starts) else _WIDER**2, 0
+        reach, seen = 1 if len(rows) * _FEW > len(keys) else _WIDER**2, 0
         while len(rows) and seen < 2 * table.slots:  # a full table has no empty slot to end a search
             reach = min(reach, table.slots)
-            hit, offsets, rest = table.probe(keys, at, reach)
-            starts[rows[hit]] = offsets + context.data_offsets[length]
-            if bool(((offsets < 1) | (offsets >= context.length - context.data_offsets[length])).any()):
-                raise CorruptFile(self.path, "a slot points outside the file")
-            rows, keys, at = rows[rest], keys[rest], table.behind(at[rest], reach)
+            hit, found, rest = table.probe(wanted, at, reach)
+            tails[rows.take(hit)] = found
+            rows, wanted, at = rows.take(rest), wanted.take(rest), table.behind(at.take(rest), reach)
             seen += reach
             reach = min(reach * _WIDER, _FARTHEST)
+        starts = table.offsets(tails)
+        if bool((starts >= context.length - context.data_offsets[length]).any()):
+            raise CorruptFile(self.path, "a slot points outside the file")
+        starts[starts > 0] += context.data_offsets[length]
         return starts
 
     def _possible(self, hashes: Int32s) -> Int64s:
@@ -210,38 +219,56 @@ class _Table:
         self._width = context.slot_sizes[length]
         self.slots = context.slots[length]
 
-    def probe(self, keys: Bytes, at: Int64s, reach: int) -> tuple[Int64s, Int64s, Int64s]:
+    def probe(self, keys: AnyArray, at: Int64s, reach: int) -> tuple[Int64s, UInt64s, Int64s]:
         """Look for each key in ``reach`` slots from ``at`` on, at the end of the table in fewer: which keys were found,
-        the offsets behind them, and which are still open.
+        the tails of their slots, and which are still open.
 
         A search ends at a slot that holds the key or is empty: the first byte of its offset is zero then.
         """
+        first = at
         if reach == 1:
             slots = self._space.table_rows(self._start, self.slots, self._width, at)
-            same, empty = self._equal(slots[:, None], keys)[:, 0], slots[:, self._length] == 0
-            same &= ~empty
-            hit = np.flatnonzero(same)
-            return hit, self._offsets(slots, hit), np.flatnonzero(~(same | empty))
-        first = np.minimum(at, self.slots - reach)
-        slots = self._space.rows(self._start + first * self._width, self._width * reach)
+        else:
+            first = np.minimum(at, self.slots - reach)
+            slots = self._space.rows(self._start + first * self._width, self._width * reach)
         slots = slots.reshape(len(at), reach, self._width)
-        empty = slots[:, :, self._length] == 0
+        filled = slots[:, :, self._length] != 0
         same = self._equal(slots, keys)
-        same &= ~empty
-        ends = same | empty
+        same &= filled
+        open_ = filled
+        open_ ^= same
+        if reach == 1:
+            hit = np.flatnonzero(same)
+            return hit, self._tails(slots, hit), np.flatnonzero(open_)
         if bool((first < at).any()):
-            ends &= np.arange(reach) >= (at - first)[:, None]
-        places = ends.argmax(axis=1) + np.arange(0, ends.size, reach)
-        ended, found = ends.ravel()[places], same.ravel()[places]
+            open_ |= np.arange(reach) < (at - first)[:, None]
+        places = open_.argmin(axis=1) + np.arange(0, open_.size, reach)
+        ended = ~open_.ravel().take(places)
+        found = same.ravel().take(places)
         found &= ended
         hit = np.flatnonzero(found)
-        return hit, self._offsets(slots.reshape(-1, self._width), places[hit]), np.flatnonzero(~ended)
+        return hit, self._tails(slots, places.take(hit)), np.flatnonzero(~ended)
 
     def behind(self, at: Int64s, reach: int) -> Int64s:
         """Where :meth:`probe` with these arguments leaves off."""
-        return (np.minimum(at, self.slots - reach) + reach) % self.slots
+        after: Int64s = np.minimum(at, self.slots - reach) + reach
+        after[after == self.slots] = 0
+        return after
 
-    def _equal(self, slots: Bytes, keys: Bytes) -> Mask:
+    def offsets(self, tails: UInt64s) -> Int64s:
+        """The offsets in the tails of slots; 0 in a tail of zeros.
+
+        Offsets are padded with zeros, so all their bytes may be added up.
+        """
+        groups = self._width - self._length
+        tails = tails >> np.uint64(64 - 8 * groups)
+        offsets = tails & np.uint64(0x7F)
+        for group in range(1, groups):
+            tails >>= np.uint64(1)
+            offsets |= tails & np.uint64(0x7F << (7 * group))
+        return offsets.view(np.int64)
+
+    def _equal(self, slots: Bytes, keys: AnyArray) -> Mask:
         """Which slots (keys × reach × width) hold their key: compared in words of 8, 4, 2 or 1 bytes, the last word
         overlapping the one before where the length is no multiple."""
         length = self._length
@@ -251,17 +278,20 @@ class _Table:
         same = None
         for at in (*range(0, length - word, word), length - word):
             stored = np.ndarray(slots.shape[:2], f"<u{word}", slots, at, slots.strides[:2])
-            wanted = np.ndarray((len(keys), 1), f"<u{word}", keys, at, (keys.strides[0], 0))
+            wanted = np.ndarray((len(keys), 1), f"<u{word}", keys, at, (length, 0))
             same = stored == wanted if same is None else same & (stored == wanted)
         assert same is not None
         return same
 
-    def _offsets(self, slots: Bytes, rows: Int64s) -> Int64s:
-        """The offsets in some slots (rows of a matrix). They are padded with zeros, so every byte may be added up."""
-        offsets = np.zeros(len(rows), np.int64)
-        for group in range(self._width - self._length):
-            offsets |= (slots[:, self._length + group][rows] & np.uint8(0x7F)).astype(np.int64) << (7 * group)
-        return offsets
+    def _tails(self, slots: Bytes, numbers: Int64s) -> UInt64s:
+        """The last eight bytes of some slots, numbered throughout, as one number each."""
+        count = slots.shape[0] * slots.shape[1]
+        if self._width >= _TAIL:
+            tails = np.ndarray((count,), "<u8", slots, self._width - _TAIL, (self._width,))
+            return np.ascontiguousarray(tails).take(numbers)
+        padded = np.zeros((len(numbers), _TAIL), np.uint8)
+        padded[:, -self._width :] = slots.reshape(count, self._width)[numbers]
+        return padded.view("<u8").ravel()
 
 
 def _context_beside(path: str) -> HashContext:
