@@ -48,11 +48,12 @@ def open_file(path: str, kind: str, compression: str) -> dict[str, Any]:
 
 
 def get(path: str, count: int, batch: int, rows: int, seed: int, hit: bool, sorted: bool) -> dict[str, Any]:
-    """``count`` lookups in batches."""
-    numbers = asked(count, rows, seed, hit)
+    """``count`` lookups in batches, each sorted in itself where asked for."""
+    numbers = [asked(min(batch, count - at), rows, seed + at, hit) for at in range(0, count, batch)]
     if sorted:
-        numbers.sort()
-    batches = [keys(numbers[at : at + batch]) for at in range(0, count, batch)]
+        for some in numbers:
+            some.sort()
+    batches = [keys(some) for some in numbers]
     reader = opened[path]
     found = size = 0
     cpu, wall = time.process_time(), time.perf_counter()

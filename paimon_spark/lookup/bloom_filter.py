@@ -74,7 +74,7 @@ class BloomFilter:
         """Which keys may have been added; False is certain."""
         if len(hashes) <= _AT_ONCE:
             numbers = np.arange(1, self._hashes + 1, dtype=np.uint32)[:, None]
-            together: Mask = self._test(hashes, numbers).all(axis=0)
+            together: Mask = np.logical_and.reduce(self._test(hashes, numbers), axis=0)
             return together
         found = self._test(hashes, np.uint32(1))
         rows: Int64s | None = None
@@ -99,7 +99,8 @@ class BloomFilter:
         bits = self.bits.take(positions >> np.uint32(3))
         bits >>= (positions & np.uint32(7)).astype(np.uint8)
         bits &= np.uint8(1)
-        return bits.view(np.bool_)
+        passed: Mask = bits.view(np.bool_)
+        return passed
 
     def _positions(self, hashes: Int32s, number: UInt32s | np.uint32) -> UInt32s:
         first = hashes.view(np.uint32)

@@ -266,7 +266,8 @@ class _Table:
         for group in range(1, groups):
             tails >>= np.uint64(1)
             offsets |= tails & np.uint64(0x7F << (7 * group))
-        return offsets.view(np.int64)
+        numbers: Int64s = offsets.view(np.int64)
+        return numbers
 
     def _equal(self, slots: Bytes, keys: AnyArray) -> Mask:
         """Which slots (keys × reach × width) hold their key: compared in words of 8, 4, 2 or 1 bytes, the last word
@@ -275,12 +276,15 @@ class _Table:
         if not length:
             return np.ones(slots.shape[:2], np.bool_)
         word = next(size for size in (8, 4, 2, 1) if size <= length)
-        same = None
-        for at in (*range(0, length - word, word), length - word):
+
+        def equal(at: int) -> Mask:
             stored = np.ndarray(slots.shape[:2], f"<u{word}", slots, at, slots.strides[:2])
-            wanted = np.ndarray((len(keys), 1), f"<u{word}", keys, at, (length, 0))
-            same = stored == wanted if same is None else same & (stored == wanted)
-        assert same is not None
+            same: Mask = stored == np.ndarray((len(keys), 1), f"<u{word}", keys, at, (length, 0))
+            return same
+
+        same = equal(length - word)
+        for at in range(0, length - word, word):
+            same &= equal(at)
         return same
 
     def _tails(self, slots: Bytes, numbers: Int64s) -> UInt64s:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.rows.arrow_buffers import ByteValues, Int64Array, UInt8Array
+from paimon_spark.rows.arrow_buffers import ByteValues, UInt8Array
 
 Int32Array = npt.NDArray[np.int32]
 UInt32Array = npt.NDArray[np.uint32]

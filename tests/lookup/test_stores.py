@@ -61,7 +61,7 @@ def test_files_of_nothing_and_of_one_key(kind: str, count: int, tmp_path: Path) 
             path = tmp_path / f"{rate}{compression}"
             pairs = {b"only": b""} if count else {}
             build(kind, path, pairs, rate, compression)
-            ask(kind, path, pairs, [b"only", b"", b"onl", b"only\x00"])
+            ask(kind, path, pairs, [b"only", b"lone", b"", b"onl", b"only\x00"])
             opened = reader(kind, path)
             assert opened.get_many([]).to_pylist() == []
             opened.close()

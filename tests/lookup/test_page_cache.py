@@ -1,0 +1,80 @@
+"""Pages of a file that is larger than the memory for it."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import pytest
+
+from paimon_spark.lookup.memory_budget import MemoryBudget
+from paimon_spark.lookup.page_cache import AddressSpace, PageCache
+from paimon_spark.rows.byte_strings import Bytes, Int64s, rows_at
+
+PAGE = mmap.PAGESIZE
+CONTENT = np.random.default_rng(3).integers(0, 256, 3000 * PAGE + 100, np.uint8)
+
+
+class CountedFile:
+    """A file in memory that counts how often each of its pages is read."""
+
+    def __init__(self) -> None:
+        self.reads = np.zeros(len(CONTENT) // PAGE + 1, np.int64)
+
+    def load(self, start: int, memory: Bytes) -> None:
+        memory[:] = CONTENT[start : start + len(memory)]
+        self.reads[start // PAGE : (start + len(memory) - 1) // PAGE + 1] += 1
+
+    def taken_reads(self) -> Int64s:
+        """The counts since the last call."""
+        reads, self.reads = self.reads, np.zeros_like(self.reads)
+        return reads
+
+
+def random_starts(seed: int, width: int) -> Int64s:
+    return np.random.default_rng(seed).integers(0, len(CONTENT) - width, 6000)
+
+
+@pytest.mark.parametrize("width", [1, 500, 3 * PAGE])
+@pytest.mark.parametrize("pages", [0, 10, 1500])
+def test_a_batch_reads_each_page_once(pages: int, width: int) -> None:
+    """Save those that two pieces of 4 MiB share, when pages pass through."""
+    file = CountedFile()
+    cache = PageCache(MemoryBudget(pages * PAGE))
+    space = AddressSpace(cache, len(CONTENT), PAGE, file.load)
+    for seed in range(3):
+        starts = random_starts(seed, width)
+        assert np.array_equal(space.rows(starts, width), rows_at(CONTENT, starts, width))
+        reads = file.taken_reads()
+        assert reads.max() <= 2
+        assert np.count_nonzero(reads == 2) <= 12
+        assert cache.budget.used <= pages * PAGE
+    space.close()
+    assert cache.budget.used == 0
+
+
+def test_a_scan_of_the_file_leaves_what_fits_of_it() -> None:
+    file = CountedFile()
+    cache = PageCache(MemoryBudget(1000 * PAGE))
+    space = AddressSpace(cache, len(CONTENT), PAGE, file.load)
+    for turn in range(4):
+        for start in range(0, len(CONTENT), 50 * PAGE):
+            space.rows(np.arange(start, min(start + 50 * PAGE, len(CONTENT)), PAGE), 1)
+        assert np.count_nonzero(file.taken_reads()) == (2001 if turn else 3001)
+    space.close()
+
+
+def test_what_is_used_again_takes_the_place_of_what_is_not() -> None:
+    first, second = CountedFile(), CountedFile()
+    cache = PageCache(MemoryBudget(1000 * PAGE))
+    spaces = [AddressSpace(cache, len(CONTENT), PAGE, file.load) for file in (first, second)]
+    some = np.arange(0, 1000 * PAGE, PAGE)
+    for turn in range(3):
+        for space in spaces[turn > 0 :]:
+            space.rows(some, 1)
+    assert second.taken_reads().max() == 2
+    spaces[1].rows(some, 1)
+    assert not second.taken_reads().any()
+    assert cache.budget.used <= 1000 * PAGE
+    for space in spaces:
+        space.close()
