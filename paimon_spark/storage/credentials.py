@@ -49,13 +49,18 @@ _NAMES = {
         "endpoint": "endpoint",
         "account-key": "account_key",
         "sas-token": "sas_token",
+        "sas-fixed-token": "sas_token",
         "bearer-token": "token",
         "client-id": "client_id",
+        "account-oauth2-client-id": "client_id",
         "client-secret": "client_secret",
+        "account-oauth2-client-secret": "client_secret",
         "tenant-id": "tenant_id",
+        "account-oauth2-client-endpoint": "tenant_id",
     },
 }
 _PATH_STYLE, _USE_TLS = "path-style-access", "connection-ssl-enabled"
+_OAUTH_ENDPOINT = re.compile(r"https://[^/]+/([^/]+)/oauth2/.*")
 _PUBLIC = frozenset(
     {
         "endpoint",
@@ -80,6 +85,12 @@ class ClientConfig:
     def get(self, name: str) -> str | None:
         """The value of a setting."""
         return dict(self.values).get(name)
+
+    @property
+    def is_lasting_key(self) -> bool:
+        """Whether this has a key of S3 that needs no session token."""
+        names = {name for name, _ in self.values}
+        return {"access_key_id", "secret_access_key"} <= names and "session_token" not in names
 
     def without_secrets(self, text: str) -> str:
         """``text`` with every secret in it replaced by stars. Queries of URLs go too: they hold signatures."""
@@ -110,23 +121,28 @@ def client_config(kind: str, options: Mapping[str, str], account: str | None = N
 
     :raises InvalidOption: an option contradicts itself
     """
-    found = {**_known(kind, hadoop_configuration(), account), **_known(kind, options, account)}
-    values = {name: found[key] for key, name in _NAMES[kind].items() if key in found}
+    hadoop, given = _known(kind, hadoop_configuration(), account), _known(kind, options, account)
+    if "access_key_id" in given:
+        hadoop.pop("session_token", None)  # it belongs to another key
+    found = {**hadoop, **given}
+    values = {name: value for name, value in found.items() if name not in (_PATH_STYLE, _USE_TLS)}
     if account is not None:
         values["account_name"] = account
     if kind == "s3":
         _complete_s3(values, found)
+    tenant = _OAUTH_ENDPOINT.fullmatch(values.get("tenant_id", ""))
+    if tenant is not None:
+        values["tenant_id"] = tenant[1]
     return ClientConfig(tuple(sorted(values.items())))
 
 
 def _known(kind: str, options: Mapping[str, str], account: str | None) -> dict[str, str]:
-    """The options of that kind, by their name without prefix, with dashes."""
+    """The options of that kind, by the client's name of them."""
     known: dict[str, str] = {}
     for key, value in options.items():
-        name = _bare_name(kind, key.lower(), account)
-        if name not in _NAMES[kind] and name not in (_PATH_STYLE, _USE_TLS):
-            continue
-        if known.setdefault(name, value) != value:
+        bare = _bare_name(kind, key.lower(), account)
+        name = bare if bare in (_PATH_STYLE, _USE_TLS) else _NAMES[kind].get(bare)
+        if name is not None and known.setdefault(name, value) != value:
             raise InvalidOption(f"option {key!r} is given twice, under two spellings and with two values")
     return known
 

@@ -32,7 +32,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -241,6 +241,11 @@ def _client(storage: ObjectStorage, retries: int) -> Any:
 
     make: Any = {"s3": store.S3Store, "gs": store.GCSStore, "azure": store.AzureStore}[storage.kind]
     config = dict(storage.config.values)
+    more: dict[str, Any] = {}
+    if storage.config.is_lasting_key:
+        more["credential_provider"] = partial(
+            _lasting_key, config.pop("access_key_id"), config.pop("secret_access_key")
+        )
     plain = (config.get("endpoint") or config.get("base_url") or "").startswith("http://")
     with storage.typed_errors("open", storage.bucket):
         return make(
@@ -248,7 +253,13 @@ def _client(storage: ObjectStorage, retries: int) -> Any:
             config=config,
             client_options={"allow_http": plain},
             retry_config={"max_retries": retries},
+            **more,
         )
+
+
+def _lasting_key(key: str, secret: str) -> dict[str, str | None]:
+    """A key for the client as a whole: to one given in parts it would add the session token of the environment."""
+    return {"access_key_id": key, "secret_access_key": secret, "token": None, "expires_at": None}
 
 
 def _needs_probe(config: ClientConfig) -> bool:

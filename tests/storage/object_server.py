@@ -30,11 +30,13 @@ Fault = Callable[[str, str], str | None]
 
 
 class ObjectServer:
-    """Serves until :meth:`stop`. ``objects`` has the bytes by key; ``requests`` what was asked, as (method, key)."""
+    """Serves until :meth:`stop`. ``objects`` has the bytes by key; ``requests`` what was asked, as (method, key);
+    ``keys`` by whom, as (access key, session token)."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
+        self.keys: list[tuple[str, str | None]] = []
         self.fault: Fault = lambda method, key: None
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"owner": self})
@@ -87,6 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         with self.owner.lock:
             self.owner.requests.append((self.command, key))
+            signature = self.headers.get("Authorization") or ""
+            signer = signature.partition("Credential=")[2].partition("/")[0]
+            self.owner.keys.append((signer, self.headers.get("x-amz-security-token")))
             fault = self.owner.fault(self.command, key)
             if fault == "unavailable":
                 answer: tuple[int, dict[str, str], bytes] = (503, {}, b"<Error><Code>SlowDown</Code></Error>")

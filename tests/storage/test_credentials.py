@@ -66,6 +66,18 @@ def test_google_and_azure() -> None:
     }
     assert config("azure", keys, "acc") == {"account_key": "K", "account_name": "acc"}
     assert config("azure", {"azure.sas-token": "s"}, "acc") == {"sas_token": "s", "account_name": "acc"}
+    oauth = "fs.azure.account.oauth2.client"
+    person = {
+        f"{oauth}.id.acc.dfs.core.windows.net": "me",
+        f"{oauth}.secret": "CANARY",
+        f"{oauth}.endpoint": "https://login.microsoftonline.com/my-tenant/oauth2/token",
+    }
+    assert config("azure", person, "acc") == {
+        "account_name": "acc",
+        "client_id": "me",
+        "client_secret": "CANARY",
+        "tenant_id": "my-tenant",
+    }
 
 
 def test_hadoop_configuration_yields_to_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +96,11 @@ def test_hadoop_configuration_yields_to_options(tmp_path: Path, monkeypatch: pyt
     )
     assert config("s3", {}) == {"access_key_id": "A", "secret_access_key": "a<b&c"}
     assert config("s3", {"s3.access-key": "B"}) == {"access_key_id": "B", "secret_access_key": "a<b&c"}
+    site.write_text(
+        "<configuration><property><name>fs.s3a.endpoint.region</name><value>of-hadoop</value></property>"
+        "<property><name>fs.s3a.session.token</name><value>of-hadoop</value></property></configuration>"
+    )
+    assert config("s3", {"s3.region": "mine", "s3.access-key": "A"}) == {"region": "mine", "access_key_id": "A"}
     site.write_text("<configuration>")
     with pytest.raises(InvalidOption, match=r"core-site\.xml cannot be read"):
         client_config("s3", {})

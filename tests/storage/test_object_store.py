@@ -6,6 +6,7 @@ import io
 import multiprocessing
 import pickle
 import random
+import runpy
 import threading
 import uuid
 from collections.abc import Iterator
@@ -281,6 +282,30 @@ def test_credentials_appear_nowhere(server: ObjectServer) -> None:
     assert b"CANARY" in pickle.dumps(scan)
 
 
+def test_who_asks(server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options go before Hadoop's configuration, that before the environment, and no key gets another's token."""
+
+    def asks(options: dict[str, str]) -> tuple[str, str | None]:
+        storage, root = locate("s3://bucket/t", {"s3.endpoint": server.endpoint, **options})
+        storage.write(f"{root}/x", b"")
+        return server.keys[-1]
+
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"):
+        monkeypatch.setenv(f"AWS_{name}", f"environment-{name}")
+    assert asks({}) == ("environment-ACCESS_KEY_ID", "environment-SESSION_TOKEN")
+    given = {"s3.access-key": "given", "s3.secret-key": "secret"}
+    assert asks(given) == ("given", None)
+    assert asks({**given, "s3.session-token": "token"}) == ("given", "token")
+    properties = "".join(
+        f"<property><name>fs.s3a.{name}</name><value>hadoop-{name}</value></property>"
+        for name in ("access.key", "secret.key", "session.token")
+    )
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert asks({}) == ("hadoop-access.key", "hadoop-session.token")
+    assert asks(given) == ("given", None)
+
+
 def test_a_server_that_tells_secrets_is_not_quoted() -> None:
     config = ObjectStorage("s3", "s3://b", "b", locate("s3://b/t", {"s3.secret-key": "CANARY"})[0].config)
     with pytest.raises(StorageError) as caught, config.typed_errors("read", "s3://b/x"):
@@ -289,12 +314,12 @@ def test_a_server_that_tells_secrets_is_not_quoted() -> None:
     assert "CANARY" not in str(caught.value)
 
 
-def test_what_the_readme_says_works(server: ObjectServer) -> None:
+def test_what_the_readme_says_works(moto: MotoServer) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     section = readme.partition("\n## Object stores\n")[2].partition("\n## ")[0]
     code = section.partition("```python\n")[2].partition("```")[0]
     names = {
-        "endpoint": server.options["s3.endpoint"],
+        "endpoint": moto.endpoint,
         "key": "any",
         "secret": "any",
         "arrow_schema": SCHEMA,
@@ -302,4 +327,11 @@ def test_what_the_readme_says_works(server: ObjectServer) -> None:
         "PaimonTable": PaimonTable,
     }
     exec(code, names)
-    assert PaimonTable.open("s3://bucket/lake/orders", server.options).read().num_rows == 1
+    assert PaimonTable.open("s3://bucket/lake/orders", moto.options).read().num_rows == 1
+
+
+def test_the_example_proves_what_it_shows(moto: MotoServer, capsys: pytest.CaptureFixture[str]) -> None:
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "object_store.py"))
+    example["main"].__globals__["COMMITS"] = 3
+    example["main"](f"s3://bucket/{uuid.uuid4()}", moto.options)
+    assert "12 commits by 4 writers" in capsys.readouterr().out
