@@ -265,13 +265,14 @@ class PaimonTable:
         full: bool = False,
         partitions: Sequence[Mapping[str, Any]] | None = None,
         compactor: Compactor | None = None,
+        user: str | None = None,
     ) -> Snapshot | None:
         """Merge files where the table's options want it, and empty level 0 of a table with deletion vectors.
 
         ``full`` leaves each bucket one sorted run without deleted rows. ``partitions`` restricts the work to the
         partitions that one of these specifications, such as ``{"day": "2024-01-31"}``, covers. A table that is
         ``write-only`` can be compacted, too. Writers may go on meanwhile. ``compactor`` does the work (None: this
-        process, a bucket after the other).
+        process, a bucket after the other), and ``user`` commits (None: somebody new).
 
         :returns: the new snapshot, or None when there was nothing to do
         :raises InvalidInput: a specification that does not fit the table
@@ -285,7 +286,7 @@ class PaimonTable:
         refuse_unsupported(schema, for_write=True)
         if is_time_travel(schema.options):
             raise InvalidOption("a compaction cannot travel in time; leave the scan.* options out")
-        return compact_table(self._metadata, schema, full=full, partitions=partitions, compactor=compactor)
+        return compact_table(self._metadata, schema, full=full, partitions=partitions, compactor=compactor, user=user)
 
     # ------------------------------------------------------------------ clean up
 

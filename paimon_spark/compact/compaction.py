@@ -60,12 +60,14 @@ def compact_table(
     buckets: Collection[Bucket] | None = None,
     patient: bool = False,
     compactor: Compactor | None = None,
+    user: str | None = None,
 ) -> Snapshot | None:
     """Compact buckets of a table; the new snapshot, or None when nothing had to be done.
 
     ``partitions`` are specifications such as {"day": "2024-01-31"}, and a partition that one of them covers is
     compacted; ``buckets`` chooses single buckets. None means all. ``full`` and ``patient`` as for
-    :func:`~paimon_spark.compact.bucket_compaction.compact_bucket`. The table may be ``write-only``.
+    :func:`~paimon_spark.compact.bucket_compaction.compact_bucket`. ``user`` is who commits (None: :func:`new_user`).
+    The table may be ``write-only``.
 
     When this raises anything but :class:`CommitStateUnknown`, nothing is visible and the new files are deleted.
 
@@ -99,7 +101,7 @@ def compact_table(
             results.update(dict.fromkeys(unknown.keys() - due.keys()))
             for key, result in zip(due, compactor(list(due.values())) if due else (), strict=True):
                 results[key] = result
-            return commit_compaction(metadata, schema, [r for r in results.values() if r is not None])
+            return commit_compaction(metadata, schema, [r for r in results.values() if r is not None], user)
         except CommitStateUnknown:
             raise
         except BaseException as problem:
@@ -117,19 +119,17 @@ def _compact_here(
 
 
 def commit_compaction(
-    metadata: TableMetadata, schema: TableSchema, results: Sequence[CompactionResult]
+    metadata: TableMetadata, schema: TableSchema, results: Sequence[CompactionResult], user: str | None = None
 ) -> Snapshot | None:
-    """Publish what compactions of some buckets, each of another one, made; None when there are none.
+    """Publish what compactions of some buckets, each of another one, made, as ``user``; None when there are none.
 
     :raises CommitConflict: a bucket has changed meanwhile; nothing is visible, and the files are the caller's
     :raises CommitStateUnknown: the storage never said whether the snapshot was published; the files must be kept
     """
     if not results:
         return None
-    prefix = schema.options.get_option(COMMIT_USER_PREFIX)
-    user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
     vectors_from = {(r.state.partition, r.state.bucket): r.state.vectors_file for r in results}
-    return Committer(metadata, schema, user).commit(
+    return Committer(metadata, schema, user or new_user(schema)).commit(
         CommitRequest(
             COMPACT,
             adds=[entry for result in results for entry in result.after],
@@ -138,6 +138,12 @@ def commit_compaction(
             vectors_from=vectors_from if schema.options.get_option(DELETION_VECTORS) else {},
         )
     )
+
+
+def new_user(schema: TableSchema) -> str:
+    """A commit user that is nobody else."""
+    prefix = schema.options.get_option(COMMIT_USER_PREFIX)
+    return f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
 
 
 def _discard_stale(

@@ -204,6 +204,14 @@ class SnapshotStore:
                 high = middle
         return found
 
+    def has_commit(self, user: str, after: int) -> bool:
+        """Whether there is a snapshot by this commit user with an id greater than ``after``."""
+        for id_ in range(after + 1, (self.latest_id() or 0) + 1):
+            with contextlib.suppress(NotFound):  # it expired just now
+                if self.get(id_).commit_user == user:
+                    return True
+        return False
+
     def publish(self, snapshot: Snapshot) -> bool:
         """Make a snapshot the table's next version; False when its id is taken, and then nothing is written.
 

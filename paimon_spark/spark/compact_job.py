@@ -7,9 +7,10 @@ of all its tasks share them; Spark tells the workers where that is.
 
 What a task reports is a result, or an error that would be the same at every attempt. Any other error fails the task,
 and Spark runs it again. An attempt that fails deletes its own files. One that is killed, or whose report is lost,
-cannot; so all data files of a job have a prefix of their own, and once the tasks are done the driver deletes what has
-that prefix and is in no report. An index file of deletion vectors that such an attempt wrote stays, as an orphan, and
-so does what an attempt writes that outlives its job.
+cannot; so all data files of a job have a prefix of their own, and after the commit the driver deletes what has that
+prefix and is in no report. An attempt that outlives its job, for Spark has started a second copy and not yet killed the
+first, finds when it is done that the job's snapshot is there, and deletes its own files. What an attempt writes after a
+job that failed stays, as an orphan, and so does an index file of deletion vectors of one that was killed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -28,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.compact.bucket_compaction import CompactionResult, compact_bucket
 from paimon_spark.compact.bucket_state import Bucket, BucketState
-from paimon_spark.compact.compaction import compact_table
+from paimon_spark.compact.compaction import compact_table, new_user
 from paimon_spark.errors import PaimonError, StorageError, UnsupportedFeature
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.snapshot import Snapshot
@@ -71,7 +72,11 @@ def compact(
     given = dict(options or {})
     prefix = unique_prefix(PaimonTable.open(path, given).options)
     table = PaimonTable.open(path, {**given, DATA_FILE_PREFIX.key: prefix})
-    return table.compact(full, partitions, compactor=_Executors(spark, table.metadata, table.table_schema, full))
+    executors = _Executors.of(spark, table, full)
+    try:
+        return table.compact(full, partitions, executors, executors.user)
+    finally:
+        executors.delete_leftovers()
 
 
 def compact_on_cluster(
@@ -90,8 +95,11 @@ def compact_due(spark: SparkSession, table: PaimonTable) -> Snapshot | None:
 
     Requires: ``table`` is open under a :func:`~paimon_spark.spark.leftovers.unique_prefix`. Raises as :func:`compact`.
     """
-    executors = _Executors(spark, table.metadata, table.table_schema, full=False, patient=True)
-    return compact_table(table.metadata, table.table_schema, patient=True, compactor=executors)
+    executors = _Executors.of(spark, table, full=False, patient=True)
+    try:
+        return compact_table(table.metadata, table.table_schema, patient=True, compactor=executors, user=executors.user)
+    finally:
+        executors.delete_leftovers()
 
 
 @dataclass(frozen=True)
@@ -111,20 +119,31 @@ class _Executors:
     metadata: TableMetadata
     schema: TableSchema
     full: bool
-    patient: bool = False
+    patient: bool
+    user: str
+    base_snapshot: int
+    buckets: set[Bucket] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, spark: Any, table: PaimonTable, full: bool, patient: bool = False) -> _Executors:
+        """For one job on ``table``, whose snapshot is committed by ``user`` and follows ``base_snapshot``."""
+        metadata, schema = table.metadata, table.table_schema
+        return cls(spark, metadata, schema, full, patient, new_user(schema), metadata.snapshots.latest_id() or 0)
 
     def __call__(self, states: Sequence[BucketState]) -> Iterable[CompactionResult | None]:
         """What became of each bucket, in the order of ``states``.
 
         :raises PaimonError: the first that a task reported, or what Spark says of a task that failed at all attempts;
-            the files of this call are deleted
+            the files of the other tasks are deleted
         """
         largest_first = sorted(states, key=lambda s: -sum(entry.file.size for entry in s.entries))
         root = self.metadata.paths.root
         log.info("%s: compacting %d buckets", root, len(states))
         context = self.spark.sparkContext
         progress = context.accumulator(0, _Progress(root, len(states)))
-        task = _Task(self.metadata, self.schema, self.full, self.patient, progress)
+        task = _Task(self.metadata, self.schema, self.full, self.patient, self.user, self.base_snapshot, progress)
+        self.buckets.update((state.partition, state.bucket) for state in states)
         reports: list[_Report] = []
         try:
             reports = context.parallelize(largest_first, len(states)).mapPartitions(task).collect()
@@ -132,28 +151,22 @@ class _Executors:
                 if report.error is not None:
                     raise report.error
         except (Py4JJavaError, PySparkException) as problem:
-            self._discard(states, reports)
             raise PaimonError(f"the compaction of {root} failed: {_reason(problem)}") from problem
         except BaseException:
-            self._discard(states, reports)
+            for report in reports:
+                if report.result is not None:
+                    report.result.discard(self.metadata, self.schema)
             raise
         results = {report.bucket: report.result for report in reports}
-        self._delete_leftovers(states, list(results.values()))
+        self.reported.update(entry.file.name for r in results.values() if r is not None for entry in r.after)
         return [results[state.partition, state.bucket] for state in states]
 
-    def _discard(self, states: Sequence[BucketState], reports: Sequence[_Report]) -> None:
-        for report in reports:
-            if report.result is not None:
-                report.result.discard(self.metadata, self.schema)
-        self._delete_leftovers(states, [])
+    def delete_leftovers(self) -> None:
+        """Delete what lost attempts wrote: the job's files that no task has reported.
 
-    def _delete_leftovers(self, states: Sequence[BucketState], results: Sequence[CompactionResult | None]) -> None:
-        """Delete what lost attempts wrote: the job's files that neither ``results`` nor earlier rounds have.
-
-        A round compacts only buckets of which no earlier result is left, so its buckets hold no file of those."""
-        kept = {entry.file.name for result in results if result is not None for entry in result.after}
+        Requires: the job has committed, or never will. What finishes later finds the commit."""
         with contextlib.suppress(PaimonError):
-            delete_unnamed(self.metadata, self.schema, [(s.partition, s.bucket) for s in states], kept)
+            delete_unnamed(self.metadata, self.schema, self.buckets, self.reported)
 
 
 @dataclass(frozen=True)
@@ -164,6 +177,8 @@ class _Task:
     schema: TableSchema
     full: bool
     patient: bool
+    user: str
+    base_snapshot: int
     progress: Any
 
     def __call__(self, states: Iterator[BucketState]) -> Iterator[_Report]:
@@ -176,11 +191,19 @@ class _Task:
         try:
             with readable():
                 result = compact_bucket(self.metadata, self.schema, state, full=self.full, patient=self.patient)
+            if result is not None and self._is_published():
+                result.discard(self.metadata, self.schema)
             return _Report(bucket, result, None)
         except StorageError:
             raise
         except PaimonError as error:
             return _Report(bucket, None, error)
+
+    def _is_published(self) -> bool:
+        """Whether the job has committed, so that what this task made is not in it; False when that cannot be told."""
+        with contextlib.suppress(PaimonError):
+            return self.metadata.snapshots.has_commit(self.user, self.base_snapshot)
+        return False
 
 
 def _reason(problem: Exception) -> str:

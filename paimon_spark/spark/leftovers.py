@@ -4,13 +4,14 @@ When the rows of a task stop because something before the write failed, such as 
 writer is not told. Spark ends the task's stream as if it were complete, the writer reports its files, and Spark throws
 the report away and runs the task again. The old attempt may even outlive the write. So two look for its files:
 
-- The driver, when it commits after a retry or gives up: every file of a write has the write's own prefix, and what has
-  that prefix but is in no report belongs to an attempt that failed.
+- The driver, when it gives up, or commits and there may have been other attempts than those that report to it: every
+  file of a write has the write's own prefix, and what has that prefix but is in no report belongs to one of them.
 - The attempt, when it is done: if the write is published by then, its report is not in it, for Spark commits the
   reports of all tasks at once.
 
-What an attempt writes after the write was given up, or in a partition that only failed attempts know of, stays. Such
-files are orphans, which no reader ever sees.
+What an attempt writes after the write was given up, or in a partition that only failed attempts know of, stays; so do
+the files of attempts that no sign tells of (:mod:`paimon_spark.spark.writer`). Such files are orphans, which no reader
+ever sees.
 """
 
 from __future__ import annotations

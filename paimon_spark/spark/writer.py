@@ -29,10 +29,14 @@ from paimon_spark.write.table_write import CommitMessage, TableWrite
 
 @dataclass(frozen=True)
 class WrittenFiles(WriterCommitMessage):  # type: ignore[misc]
-    """What an attempt of a task reports to the driver."""
+    """What an attempt of a task reports to the driver.
+
+    ``attempt`` counts the attempts of the task in one run of its stage, ``attempt_id`` all attempts of the session.
+    """
 
     message: CommitMessage
     attempt: int
+    attempt_id: int
 
 
 class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
@@ -52,7 +56,7 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
             try:
                 for batch in iterator:
                     task.write(incoming(batch, self._rows))
-                files = WrittenFiles(task.finish(), context.attemptNumber())
+                files = WrittenFiles(task.finish(), context.attemptNumber(), context.taskAttemptId())
             except BaseException:
                 # A file that cannot be deleted becomes an orphan; its error would hide the one that matters.
                 with suppress(PaimonError):
@@ -75,7 +79,7 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
             if self._owned_buckets:
                 self._refuse_two_owners(reported)
             self._write.commit(reported)
-            if any(files.attempt > 0 for files in written):
+            if self._owned_buckets or _others_were_started(written):
                 delete_leftovers(self._write, reported, everywhere=False)
             if not self._owned_buckets:
                 compact_touched(self._write, reported)
@@ -101,3 +105,16 @@ class PaimonWriter(DataSourceArrowWriter):  # type: ignore[misc]
                     "committed; leave the option to paimon_spark.write, which sees to that"
                 )
             seen |= buckets
+
+
+def _others_were_started(written: Sequence[WrittenFiles]) -> bool:
+    """Whether there may have been attempts that are not among these; False only where no sign tells of them.
+
+    A stage that Spark runs again, because the output of the one before it was lost with an executor, numbers its
+    attempts from zero. But Spark starts the tasks of a stage one after the other, so when their ids have gaps, others
+    were started meanwhile. Where all tasks ran again, nothing tells.
+    """
+    if any(files.attempt > 0 for files in written):
+        return True
+    ids = [files.attempt_id for files in written]
+    return max(ids, default=0) - min(ids, default=0) >= max(len(ids), 1)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from paimon_spark.errors import CommitStateUnknown, InvalidInput, NotFound, PaimonError
+from paimon_spark.errors import CommitStateUnknown, InvalidInput, PaimonError
 from paimon_spark.metadata.commit import BATCH_IDENTIFIER, Committer, max_sequence
 from paimon_spark.metadata.locations import bucket_directory
 from paimon_spark.metadata.manifest import ManifestEntry
@@ -154,12 +154,7 @@ class TableWrite:
 
     def is_published(self) -> bool:
         """Whether a snapshot since the write began is by this write (its commit user is its own)."""
-        snapshots = self.metadata.snapshots
-        for id_ in range(self.base_snapshot + 1, (snapshots.latest_id() or 0) + 1):
-            with contextlib.suppress(NotFound):  # it expired just now
-                if snapshots.get(id_).commit_user == self.user:
-                    return True
-        return False
+        return self.metadata.snapshots.has_commit(self.user, self.base_snapshot)
 
     def _delete(self, entries: Iterable[ManifestEntry]) -> None:
         """Delete data files; one that cannot be deleted is left to the orphan clean-up, as its error would hide

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from pyspark import TaskContext
 import paimon_spark
 from paimon_spark import CorruptFile, InvalidInput, PaimonError, PaimonTable, UnsupportedFeature
 from paimon_spark.compact.bucket_compaction import CompactionResult
-from paimon_spark.compact.bucket_state import BucketState
+from paimon_spark.compact.bucket_state import BucketState, bucket_states
+from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.metadata.table_metadata import TableMetadata
 from paimon_spark.options import DATA_FILE_PREFIX
 from paimon_spark.spark.compact_job import _Executors
@@ -64,7 +66,15 @@ def _all_named(table: PaimonTable) -> set[str]:
 def _executors(spark: Any, table: PaimonTable, full: bool = False, storage: LocalStorage | None = None) -> _Executors:
     opened = PaimonTable.open(table.path, {DATA_FILE_PREFIX.key: unique_prefix(table.options)})
     metadata = opened.metadata if storage is None else TableMetadata(storage, table.path)
-    return _Executors(spark, metadata, opened.table_schema, full)
+    return replace(_Executors.of(spark, opened, full), metadata=metadata)
+
+
+def _compact(table: PaimonTable, executors: _Executors) -> Snapshot | None:
+    """As a job does that was given these executors."""
+    try:
+        return table.compact(full=True, compactor=executors, user=executors.user)
+    finally:
+        executors.delete_leftovers()
 
 
 def test_one_snapshot_for_all_buckets(spark: Any, table: PaimonTable, caplog: pytest.LogCaptureFixture) -> None:
@@ -145,7 +155,7 @@ class _DiesAtFirst(LocalStorage):
 def test_a_killed_attempt_leaves_no_file(spark: Any, table: PaimonTable) -> None:
     before = _content(table)
     executors = _executors(spark, table, full=True, storage=_DiesAtFirst())
-    assert table.compact(full=True, compactor=executors) is not None
+    assert _compact(table, executors) is not None
     assert _content(table) == before
     assert table.check() == []
     assert data_files(table.path) == _all_named(table)
@@ -161,6 +171,15 @@ def test_a_damaged_file_fails_the_job_and_leaves_nothing(spark: Any, table: Paim
     assert len(table.snapshots()) == 6
 
 
+def test_an_attempt_that_outlives_its_job_deletes_its_files(spark: Any, table: PaimonTable) -> None:
+    executors = _executors(spark, table, full=True)
+    states = bucket_states(table.metadata, table.metadata.snapshots.latest(), lambda partition, bucket: bucket == 0)
+    assert _compact(table, executors) is not None
+    list(executors(list(states.values())))  # the tasks of two buckets once more
+    assert data_files(table.path) == _all_named(table)
+    assert table.check() == []
+
+
 class _NeverWrites(LocalStorage):
     """A storage that no task can write to."""
 
@@ -173,7 +192,7 @@ def test_a_task_that_never_succeeds_fails_the_job(spark: Any, table: PaimonTable
     executors = _executors(spark, table, full=True, storage=_NeverWrites())
     before = data_files(table.path)
     with pytest.raises(PaimonError, match="No space left") as caught:
-        table.compact(full=True, compactor=executors)
+        _compact(table, executors)
     assert "\tat org.apache" not in str(caught.value)
     assert data_files(table.path) == before
 

@@ -75,7 +75,7 @@ def test_a_compaction_that_fails_does_not_fail_the_write(path: str, caplog: pyte
         writer = open_writer(options, columns, overwrite=False)
         task = writer._write.task(0)
         task.write(pa.record_batch({"id": pa.array(range(100)), "v": pa.array([v] * 100)}))
-        writer.commit([WrittenFiles(task.finish(), 0)])
+        writer.commit([WrittenFiles(task.finish(), 0, 0)])
 
     one_write(1)
     (compacted,) = PaimonTable.open(path).files()["file_path"].to_pylist()

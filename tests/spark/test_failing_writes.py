@@ -108,7 +108,7 @@ def writer(path: str) -> PaimonWriter:
 def _written(writer: PaimonWriter, task: int) -> WrittenFiles:
     part = writer._write.task(task)
     part.write(pa.record_batch({"id": pa.array([task, task + 10]), "v": pa.array([1, 2])}))
-    return pickle.loads(pickle.dumps(WrittenFiles(part.finish(), 0)))
+    return pickle.loads(pickle.dumps(WrittenFiles(part.finish(), 0, task)))
 
 
 def _copy(writer: PaimonWriter) -> PaimonWriter:
@@ -134,6 +134,25 @@ def test_a_commit_after_retries_deletes_what_lost_attempts_left(writer: PaimonWr
     _copy(writer).commit([replace(won, attempt=1), first])
     assert data_files(path) == named_files(path)
     assert PaimonTable.open(path).read().num_rows == 5
+
+
+def test_a_commit_after_a_stage_that_ran_again_deletes_what_the_first_run_left(writer: PaimonWriter, path: str) -> None:
+    """Spark numbers the attempts of the second run from zero; that other tasks ran in between is all that tells."""
+    first, _, lost = _written(writer, 0), _written(writer, 1), _written(writer, 2)
+    again = [replace(_written(writer, task), attempt_id=3 + task) for task in (1, 2)]
+    assert len(data_files(path)) > len(lost.message.entries) * 3
+    _copy(writer).commit([first, *again])
+    assert data_files(path) == named_files(path)
+    assert PaimonTable.open(path).read().num_rows == 6
+
+
+def test_a_commit_of_buckets_with_owners_always_looks_for_leftovers(writer: PaimonWriter, path: str) -> None:
+    """Where all tasks ran again, nothing tells; a write that shuffles looks in any case."""
+    owned = PaimonWriter(writer._write, writer._rows, owned_buckets=True)
+    lost, again = _written(owned, 0), _written(owned, 0)
+    assert len(data_files(path)) == 2 * len(lost.message.entries)
+    _copy(owned).commit([again])
+    assert data_files(path) == named_files(path)
 
 
 def test_an_attempt_that_outlives_the_write_deletes_its_files(spark: Any, writer: PaimonWriter, path: str) -> None:
