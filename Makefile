@@ -41,7 +41,8 @@ test: lint $(VENV_SPARK40)/.installed $(VENV_PYPAIMON)/.installed
 	@$(call run,$(VENV)) -m pytest
 
 soak: $(VENV)/.installed
-	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s tests/faults tests/storage
+	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s tests/faults tests/storage tests/spark/cluster \
+		tests/compact/test_random_compactions.py
 
 bench: $(VENV)/.installed $(VENV_PYPAIMON)/.installed
 	@$(call run,$(VENV)) -m benchmarks
