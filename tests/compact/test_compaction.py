@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import subprocess
 import sys
@@ -260,9 +261,10 @@ def _compact(path: str, seed: int, until: int, start: Any, snapshots: Any) -> No
     while True:
         latest = table.snapshot()
         done = latest is not None and sum(s.commit_kind == "APPEND" for s in table.snapshots()) >= until
-        snapshot = table.compact(full=seed == 1 and len(snapshots) % 3 == 0)
-        if snapshot is not None:
-            snapshots.append(snapshot.id)
+        with contextlib.suppress(CommitConflict):  # on a busy machine one may lose all its attempts: try again
+            snapshot = table.compact(full=seed == 1 and len(snapshots) % 3 == 0)
+            if snapshot is not None:
+                snapshots.append(snapshot.id)
         if done:
             return
 
