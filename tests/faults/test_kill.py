@@ -30,6 +30,10 @@ LONGEST_LIFE_SECONDS = 0.3
 PRELOADED = [
     "pandas",
     "tests.faults.test_kill",
+    "paimon_spark.metadata.expiration",
+    "paimon_spark.metadata.index_store",
+    "paimon_spark.compact.compaction",
+    "paimon_spark.compact.deletion_maintainer",
     "fastavro",
     "fastavro.write",
     "backports.zstd",
@@ -53,8 +57,9 @@ def work(path: str, first: int, compacting: bool, pipe: Connection) -> None:
         number += 1
 
 
-def expire(path: str) -> None:
+def expire(path: str, pipe: Connection) -> None:
     """Let snapshots expire, until killed."""
+    pipe.send(("begin", 0))
     while True:
         PaimonTable.open(path).expire_snapshots(2, 2, timedelta(0))
 
@@ -85,19 +90,25 @@ def kill_once(path: str, first: int, kind: str, chance: random.Random) -> tuple[
     """Start a worker and kill it; the last number that had ended and the last that had begun."""
     context = multiprocessing.get_context("forkserver")
     mine, theirs = context.Pipe(duplex=False)
-    worker = context.Process(target=work, args=(path, first, kind != "writers", theirs))
-    workers = [worker, context.Process(target=expire, args=(path,))] if kind == "expirers" else [worker]
-    for process in workers:
-        process.start()
+    workers = [context.Process(target=work, args=(path, first, kind != "writers", theirs))]
+    if kind == "expirers":
+        there, here = context.Pipe(duplex=False)
+        workers.insert(0, context.Process(target=expire, args=(path, here)))
+        workers[0].start()
+        assert there.recv() == ("begin", 0)
+    workers[-1].start()
     theirs.close()
     assert mine.recv() == ("begin", first)
+    last = {"begin": first, "end": first - 1}
+    while kind == "expirers" and last["end"] < first + chance.randrange(3):
+        event, number = mine.recv()
+        last[event] = number
     time.sleep(chance.uniform(0, LONGEST_LIFE_SECONDS))
     for process in chance.sample(workers, len(workers)):
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         assert process.exitcode == -signal.SIGKILL
-    last = {"begin": first, "end": first - 1}
     while True:
         try:
             event, number = mine.recv()
