@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -190,3 +192,56 @@ def test_an_expired_snapshot_says_so(tmp_path: Path) -> None:
     assert table.read(options={"scan.tag-name": "first"}).num_rows > 0
     with pytest.raises(NotFound, match=r"no snapshot at or before 5 ms.*earliest, 4.*expired"):
         table.read(options={"scan.timestamp-millis": "5"})
+
+
+@pytest.mark.parametrize("options", [{}, VECTORS], ids=["merged on read", "deletion vectors"])
+def test_a_reader_whose_snapshot_expires_gets_all_rows_or_an_error(tmp_path: Path, options: dict[str, str]) -> None:
+    """At every moment: before the plan, after it, and after each batch."""
+    chance = random.Random(5)
+    table = new_table(tmp_path / "t", **options)
+    for value in range(4):
+        table.append(data(chance, value))
+    table.compact()
+    expected = table.read().num_rows
+    errors: list[str] = []
+    while True:
+        shutil.rmtree(tmp_path / "c", ignore_errors=True)
+        shutil.copytree(table.path, tmp_path / "c")
+        copy = PaimonTable.open(str(tmp_path / "c"))
+        scan = copy.scan(options={"read.batch-size": "4"})
+        batches: list[pa.RecordBatch] = []
+        reading = scan.batches()
+        if len(errors) > 1:
+            assert scan.splits
+            batches += itertools.islice(reading, len(errors) - 2)
+        copy.overwrite(data(chance, 9), dynamic=False)
+        assert copy.expire_snapshots(1, 1) > 3
+        assert len(copy.metadata.snapshots.ids()) == 1
+        try:
+            batches += reading
+        except NotFound as problem:
+            errors.append(str(problem))
+            continue
+        assert sum(batch.num_rows for batch in batches) == expected
+        break
+    assert len(errors) > 3
+    said = re.compile(r"snapshot \d of the table .* has expired while it was read.* tag it.*snapshot\.time-retained")
+    assert all(said.search(error) for error in errors)
+
+
+@pytest.mark.parametrize("kept_by", ["tag", "consumer"])
+def test_a_tag_and_a_consumer_protect_a_reader(tmp_path: Path, kept_by: str) -> None:
+    chance = random.Random(6)
+    table = new_table(tmp_path)
+    table.append(data(chance, 1))
+    expected = rows(table)
+    scan = table.scan()
+    if kept_by == "tag":
+        tag(table, "reader", 1)
+    else:
+        (tmp_path / "consumer").mkdir()
+        (tmp_path / "consumer/consumer-reader").write_text('{"nextSnapshot": 1}')
+    table.overwrite(data(chance, 2), dynamic=False)
+    assert table.expire_snapshots(1, 1) == (1 if kept_by == "tag" else 0)
+    found = pa.Table.from_batches(scan.batches(), scan.schema).to_pylist()
+    assert sorted(found, key=lambda row: (row["p"], row["k"])) == expected
