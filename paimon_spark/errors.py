@@ -52,3 +52,7 @@ class CommitStateUnknown(PaimonError):
 
 class StorageError(PaimonError):
     """The storage failed to read, write, list or delete a path."""
+
+
+class NothingWritten(StorageError):
+    """The storage failed before anything could have become visible: the disk is full, or may not be written to."""

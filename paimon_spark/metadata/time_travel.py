@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
 from paimon_spark.errors import InvalidOption, NotFound, UnsupportedFeature
-from paimon_spark.metadata.snapshot import KEEP_LONGER, Snapshot, SnapshotStore
+from paimon_spark.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_spark.options import (
     SCAN_SNAPSHOT_ID,
     SCAN_TAG_NAME,
@@ -114,10 +114,7 @@ def _version(snapshots: SnapshotStore, version: str) -> Snapshot:
 
 def _at_watermark(snapshots: SnapshotStore, watermark: int) -> Snapshot:
     for id_ in snapshots.ids():
-        try:
-            snapshot = snapshots.get(id_)
-        except NotFound:  # it has expired meanwhile
-            continue
+        snapshot = snapshots.get(id_)
         if snapshot.watermark is not None and snapshot.watermark >= watermark:
             return snapshot
     raise NotFound(f"no snapshot of table {snapshots.paths.root} has a watermark of at least {watermark}")
@@ -129,16 +126,14 @@ def _at(snapshots: SnapshotStore, options: Options) -> Snapshot:
         millis = parse_timestamp(options.get_option(SCAN_TIMESTAMP) or "")
     snapshot = snapshots.at_or_before(millis)
     if snapshot is None:
-        raise NotFound(f"table {snapshots.paths.root} has no snapshot at or before {millis} ms; {_first(snapshots)}")
+        earliest = snapshots.earliest_id()
+        when = "it has none" if earliest is None else f"its earliest, {earliest}, is of {_shown(snapshots, earliest)}"
+        raise NotFound(f"table {snapshots.paths.root} has no snapshot at or before {millis} ms; {when}")
     return snapshot
 
 
-def _first(snapshots: SnapshotStore) -> str:
-    earliest = snapshots.earliest_id()
-    if earliest is None:
-        return "it has none"
-    first = f"its earliest, {earliest}, is of {snapshots.get(earliest).time_millis} ms"
-    return first if earliest == 1 else f"{first}; those before it have expired. {KEEP_LONGER}"
+def _shown(snapshots: SnapshotStore, snapshot_id: int) -> str:
+    return f"{snapshots.get(snapshot_id).time_millis} ms"
 
 
 def parse_timestamp(text: str) -> int:

@@ -22,10 +22,11 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptFile, NotFound, PaimonError, StorageError
+from paimon_spark.errors import CorruptFile, NotFound, NothingWritten, PaimonError, StorageError
 from paimon_spark.storage.storage import FileInfo
 
 MAX_LISTING = 1_000_000
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 
 
@@ -61,10 +62,11 @@ class LocalStorage:
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         directory, name = os.path.split(path)
-        with _typed_errors("publish", path):
-            _make_directory(directory)
-            with _temporary_file(directory, name, data) as temporary:
-                created = _link(temporary, path)
+        with _typed_errors("publish", path), contextlib.ExitStack() as stack:
+            with _typed_errors("publish", path, failure=NothingWritten):
+                _make_directory(directory)
+                temporary = stack.enter_context(_temporary_file(directory, name, data))
+            created = _link(temporary, path)
             if created:
                 # The file is visible already, so a directory that cannot be synced does not undo the success.
                 with contextlib.suppress(OSError):
@@ -146,13 +148,15 @@ class _NewFile(io.BufferedWriter):
 
 
 @contextlib.contextmanager
-def _typed_errors(verb: str, path: str, missing: type[PaimonError] = StorageError) -> Iterator[None]:
+def _typed_errors(
+    verb: str, path: str, missing: type[PaimonError] = StorageError, failure: type[PaimonError] = StorageError
+) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
         if isinstance(problem, FileNotFoundError) and missing is NotFound:
             raise NotFound(f"{path} does not exist") from None
-        raise StorageError(f"cannot {verb} {path}: {problem.strerror or problem}") from problem
+        raise failure(f"cannot {verb} {path}: {problem.strerror or problem}") from problem
 
 
 @contextlib.contextmanager
@@ -189,6 +193,8 @@ def _link(temporary: str, path: str) -> bool:
                 f"cannot publish {path}: its file system has no hard links ({problem.strerror}), so concurrent "
                 "writers would overwrite each other; put the table on another file system"
             ) from problem
+        if problem.errno in _NO_ROOM:
+            raise NothingWritten(f"cannot publish {path}: {problem.strerror}") from problem
         raise
     return True
 

@@ -62,6 +62,7 @@ class Storage(Protocol):
 
         :return: True when this call made the file, False when it existed
         :raises StorageError: neither could be established; the file may or may not have been made
+        :raises NothingWritten: this call has not made the file
         """
         ...
 

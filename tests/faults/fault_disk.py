@@ -2,7 +2,8 @@
 
 Counted are the calls that touch the disk: link, fsync, unlink, replace, mkdir, open, scandir, stat, and the reads and
 writes of files. A write that fails may have written a half (the disk is full), and any call may have been done
-although it reports an error.
+although it reports an error. Or the disk is full from the Nth call on: what needs room fails with ENOSPC, a write after
+a half, while files can still be read and deleted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import pytest
 from paimon_spark.storage import local
 from tests.faults.fault_storage import AFTER, BEFORE, TORN
 
+FULL = "full"
+TAKES_ROOM = frozenset({"link", "replace", "mkdir", "open", "write", "fsync"})
 CALLS = frozenset({"link", "fsync", "unlink", "replace", "mkdir", "open", "scandir", "stat"})
 
 
@@ -41,6 +44,8 @@ class FaultDisk:
         """Count a call; the fault that it is to have, or None."""
         number = len(self.log)
         self.log.append(call)
+        if self.fault == FULL:
+            return FULL if 0 <= self.at <= number and call in TAKES_ROOM else None
         if number == self.at:
             return self.fault
         return BEFORE if self.lasting and 0 <= self.at < number else None
@@ -53,7 +58,7 @@ class FaultDisk:
             if fault == AFTER:
                 call(*args, **options)
             if fault is not None:
-                raise OSError(errno.EIO, f"injected fault in {name}")
+                raise OSError(errno.ENOSPC if fault == FULL else errno.EIO, f"injected fault in {name}")
             return call(*args, **options)
 
         return counted
@@ -75,7 +80,7 @@ class _Io:
         class FileIO(io.FileIO):
             def write(self, data: Any) -> int:
                 fault = disk.strikes("write")
-                if fault in (AFTER, TORN):
+                if fault in (AFTER, TORN, FULL):
                     super().write(data if fault == AFTER else memoryview(data)[: len(data) // 2])
                 if fault is not None:
                     raise OSError(errno.ENOSPC, "injected fault: no space left on device")

@@ -13,7 +13,7 @@ import struct
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,6 +190,19 @@ def edited(data: bytes, edits: list[tuple[float, str, bytes]]) -> bytes:
     return data
 
 
+EXAMPLES = 2000
+
+
+def more_edits(name: str) -> Iterator[list[tuple[float, str, bytes]]]:
+    """Lists of edits, drawn without the care that makes Hypothesis slow, until there were EXAMPLES examples."""
+    chance = seeded(f"edits of {name}")
+    for _ in range(0 if SOAK else EXAMPLES):
+        yield [
+            (chance.random(), chance.choice("rrrxid"), chance.randbytes(chance.randrange(1, 10)))
+            for _ in range(chance.randrange(1, 7))
+        ]
+
+
 def survives(parse: Callable[[bytes], object], data: bytes) -> None:
     """Parsing ends, with a result or an error of this package."""
     start = time.process_time()
@@ -217,6 +230,8 @@ def test_metadata_parsers_survive_anything(table: PaimonTable, kind: str) -> Non
         survives(PARSERS[kind], data)
 
     fuzz()
+    for edits in more_edits(kind):
+        survives(PARSERS[kind], edited(valid, edits))
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["32 bits", "64 bits"])
@@ -230,12 +245,17 @@ def test_deletion_vectors_with_a_right_checksum_survive_anything(tmp_path: Path,
     @FUZZ
     @given(st.one_of(st.binary(max_size=200), EDITS.map(lambda edits: edited(bitmap, edits))))
     def fuzz(body: bytes) -> None:
+        read(body)
+
+    def read(body: bytes) -> None:
         body = magic + body
         Path(path).write_bytes(b"\x01" + struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body)))
         ref = DeletionVectorRef("data", path, 1, len(body) + (8 if wide else 0))
         survives(lambda _: read_deletion_vector(LocalStorage(), ref, 100_000).mask(0, 1000), b"")
 
     fuzz()
+    for edits in more_edits("deletion vectors"):
+        read(edited(bitmap, edits))
 
 
 def encode_one(vector: DeletionVector, wide: bool) -> tuple[bytes, list[tuple[str, int, int, int | None]]]:
@@ -251,6 +271,9 @@ def test_data_files_survive_anything(table: PaimonTable, golden: Path, tmp_path:
     @settings(FUZZ, max_examples=sized(100, 5000))
     @given(EDITS.map(lambda edits: edited(valid, edits)))
     def fuzz(data: bytes) -> None:
+        read(data)
+
+    def read(data: bytes) -> None:
         target.write_bytes(data)
         described = file._replace(size=len(data))
         survives(
@@ -261,6 +284,8 @@ def test_data_files_survive_anything(table: PaimonTable, golden: Path, tmp_path:
         )
 
     fuzz()
+    for edits in more_edits(format_):
+        read(edited(valid, edits))
 
 
 def some_file(table: PaimonTable, golden: Path, format_: str) -> tuple[Path, TableSchema, DataFile]:

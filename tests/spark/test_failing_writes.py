@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +60,14 @@ def test_a_task_that_fails_at_first_is_counted_once(
     spark: Any, path: str, failing: Callable[[Batches], Batches]
 ) -> None:
     df = spark.range(0, ROWS, 1, 2).selectExpr("id", "id AS v").mapInArrow(failing, "id bigint, v bigint")
-    write(df, path, **KEYED, **SMALL_BUFFER)
+    write(df, path, **KEYED, **SMALL_BUFFER, **{"write-only": "true"})
     assert load(spark, path).selectExpr("count(*)", "sum(v)").collect() == [(ROWS, ROWS * (ROWS - 1) // 2)]
-    assert [snapshot.commit_kind for snapshot in PaimonTable.open(path).snapshots()].count("APPEND") == 1
+    table = PaimonTable.open(path)
+    assert [snapshot.commit_kind for snapshot in table.snapshots()] == ["APPEND"]
+    # Every row was committed once, not once and again under the same key, and no attempt left a file.
+    assert sum(table.files()["record_count"].to_pylist()) == ROWS
+    assert data_files(path) == named_files(path)
+    assert table.remove_orphan_files(timedelta(0), dry_run=True) == []
 
 
 def test_attempts_that_fail_in_the_write_delete_their_files(spark: Any, path: str) -> None:
@@ -153,6 +162,54 @@ def test_a_commit_of_buckets_with_owners_always_looks_for_leftovers(writer: Paim
     assert len(data_files(path)) == 2 * len(lost.message.entries)
     _copy(owned).commit([again])
     assert data_files(path) == named_files(path)
+
+
+def test_two_attempts_of_a_partition_are_one_message(writer: PaimonWriter, path: str) -> None:
+    """Both finished, as with speculation; Spark hands over the message of the one that it let commit."""
+    winner, zombie, other = _written(writer, 0), _written(writer, 0), _written(writer, 1)
+    _copy(writer).commit([replace(winner, attempt=1), other])
+    table = PaimonTable.open(path)
+    assert sum(table.files()["record_count"].to_pylist()) == table.read().num_rows == 4
+    zombies = {entry.file.name for entry in zombie.message.entries}
+    assert zombies & data_files(path) == set()
+    assert data_files(path) == named_files(path)
+
+
+# --------------------------------------------------------------------------- a driver that dies
+
+DRIVER = """
+import os, signal, sys
+import pyarrow as pa
+from pyspark.sql import types
+from paimon_spark.spark.opening import open_writer
+
+columns = types.StructType().add("id", types.LongType()).add("v", types.LongType())
+writer = open_writer({"path": sys.argv[1]}, columns, overwrite=False)
+for number in range(2):
+    task = writer._write.task(number)
+    task.write(pa.record_batch({"id": pa.array([number, 10 + number]), "v": pa.array([5, 6])}))
+    print(*(entry.file.name for entry in task.finish().entries))
+sys.stdout.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_driver_killed_before_its_commit_leaves_orphans_that_are_found(path: str) -> None:
+    table = PaimonTable.create(path, pa.schema([("id", pa.int64()), ("v", pa.int64())]), ["id"], options=KEYED)
+    table.append(pa.table({"id": [0, 1, 2], "v": [0, 1, 2]}))
+    live = data_files(path)
+    driver = subprocess.run([sys.executable, "-c", DRIVER, path], capture_output=True, text=True, check=False)
+    assert driver.returncode == -signal.SIGKILL, driver.stderr
+    leaked = set(driver.stdout.split())
+    assert len(leaked) == 4
+    assert data_files(path) == live | leaked
+    table = PaimonTable.open(path)
+    assert [snapshot.id for snapshot in table.snapshots()] == [1]
+    assert sorted(table.read()["v"].to_pylist()) == [0, 1, 2]
+    assert table.remove_orphan_files() == [], "files of less than a day may be of a write that is under way"
+    assert {Path(found).name for found in table.remove_orphan_files(timedelta(0))} == leaked
+    assert data_files(path) == live
+    assert sorted(table.read()["v"].to_pylist()) == [0, 1, 2]
 
 
 def test_an_attempt_that_outlives_the_write_deletes_its_files(spark: Any, writer: PaimonWriter, path: str) -> None:
