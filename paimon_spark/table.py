@@ -98,7 +98,7 @@ class PaimonTable:
             raise NotFound(f"there is no Paimon table at {path}")
         dynamic = table_options(options or {})
         check_immutable(schema, dynamic)
-        return cls(metadata, schema, dynamic)
+        return cls(metadata.reaching(schema, options or {}), schema, dynamic)
 
     @classmethod
     def exists(cls, path: str, options: Mapping[str, str] | None = None) -> bool:

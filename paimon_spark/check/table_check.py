@@ -9,6 +9,7 @@ several snapshots share is checked once.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from paimon_spark.check.breach import Breach, Kind
@@ -44,6 +45,9 @@ def check(
     metadata = TableMetadata(storage, root)
     if not metadata.schemas.ids():
         raise NotFound(f"there is no Paimon table at {path}")
+    with contextlib.suppress(CorruptFile, NotFound):  # a schema that cannot be read is a breach, found below
+        schema = metadata.schemas.latest()
+        metadata = metadata if schema is None else metadata.reaching(schema, options or {})
     return check_table(metadata, snapshot=snapshot, all_snapshots=all_snapshots, deep=deep)
 
 

@@ -5,7 +5,8 @@ Manifests and indexes are imported when they are asked for: a worker that reads 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from paimon_spark.metadata.locations import bucket_directory
 from paimon_spark.metadata.paths import TablePaths
 from paimon_spark.metadata.schema import SchemaStore, TableSchema
 from paimon_spark.metadata.snapshot import SnapshotStore
+from paimon_spark.options import EXTERNAL_PATHS
+from paimon_spark.storage.locate import mounted
 from paimon_spark.storage.storage import Storage
 
 if TYPE_CHECKING:
@@ -55,6 +58,14 @@ class TableMetadata:
         from paimon_spark.metadata.index_store import IndexStore
 
         return IndexStore(self.storage, self.paths, self.schemas)
+
+    def reaching(self, schema: TableSchema, options: Mapping[str, str]) -> TableMetadata:
+        """The same, with a storage that also reads what ``schema`` keeps in others; ``options`` have their credentials.
+
+        :raises InvalidOption: an option of a storage contradicts itself
+        """
+        directories = schema.options.get_option(EXTERNAL_PATHS)
+        return replace(self, storage=mounted(self.storage, directories, options)) if directories else self
 
     def bucket_directory(self, schema: TableSchema, partition: bytes, bucket: int) -> str:
         """The directory of a bucket's data files; ``partition`` is a serialized BinaryRow."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import InvalidInput, InvalidOption, UnsupportedFeature
@@ -52,6 +53,33 @@ def locate(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     if not local.strip():
         raise InvalidInput(f"path {path!r} names no file or directory")
     return LocalStorage(), os.path.abspath(local)
+
+
+def mounted(home: Storage, directories: Iterable[str], options: Mapping[str, str]) -> Storage:
+    """``home``, reaching into those of ``directories`` that it does not reach by itself; others are as they were.
+
+    :raises InvalidOption: an option of a storage contradicts itself
+    """
+    mounts = []
+    for directory in directories:
+        # A directory that no storage here reaches is named as such when a file in it is asked for.
+        with contextlib.suppress(InvalidInput, UnsupportedFeature):
+            storage, path = locate(directory, options)
+            if not _reaches(home, storage):
+                mounts.append((path, storage))
+    if not mounts:
+        return home
+    from paimon_spark.storage.mounted import MountedStorage
+
+    return MountedStorage(home, tuple(mounts))
+
+
+def _reaches(home: Storage, other: Storage) -> bool:
+    """Whether ``home`` opens the files of ``other`` too: local ones, and objects in other buckets of its scheme."""
+    if home == other:
+        return True
+    kinds = {getattr(storage, "kind", None) for storage in (home, other)}
+    return kinds in ({"s3"}, {"gs"})
 
 
 def _object_storage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from paimon_spark.check.table_check import check
 from paimon_spark.errors import CorruptFile, UnsupportedFeature
 from paimon_spark.metadata.external_path import external_file
 from paimon_spark.options import Options
+from paimon_spark.storage import hadoop
+from paimon_spark.storage.locate import locate
 from paimon_spark.table import PaimonTable
 from tests.check.damage import Victim
+from tests.storage.name_node import LocalNameNode
 from tests.storage.object_server import ObjectServer
 
 ROWS = pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"]})
@@ -123,7 +128,47 @@ def test_buckets_count_and_schemes_of_s3_are_one() -> None:
             external_file(path, "s3a://b/t", options)
 
 
-@pytest.mark.parametrize(("root", "far"), [("/t", "s3://b/far"), ("s3://b/t", "file:///far"), ("/t", "hdfs://n/far")])
-def test_another_kind_of_storage_is_refused_by_name(root: str, far: str) -> None:
-    with pytest.raises(UnsupportedFeature, match="another kind of storage"):
-        external_file(f"{far}/x", root, Options({"data-file.external-paths": far}))
+def test_paths_are_spelled_as_the_storage_that_reads_them_does() -> None:
+    options = Options({"data-file.external-paths": "s3a://b/far,file:///far,abfs://c@a.dfs.x.y/far,hdfs://n:1/far"})
+    for path, root, found in (
+        ("s3://b/far/x", "/t", "s3a://b/far/x"),
+        ("file:/far/x", "s3://b/t", "/far/x"),
+        ("abfss://c@a.dfs.x.y/far/x", "abfss://d@a.dfs.x.y/t", "abfs://c@a.dfs.x.y/far/x"),
+        ("hdfs://n:1/far/x", "hdfs://m:1/t", "hdfs://n:1/far/x"),
+    ):
+        assert external_file(path, root, options) == found
+
+
+def test_a_storage_that_is_not_read_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedFeature, match="'oss' is not supported"):
+        external_file("oss://b/far/x", "/t", Options({"data-file.external-paths": "oss://b/far"}))
+
+
+@pytest.mark.parametrize("home", ["local", "object", "hdfs"])
+def test_files_in_another_kind_of_storage_are_read(
+    home: str, server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name_node = LocalNameNode(tmp_path / "hdfs")
+    monkeypatch.setattr(hadoop, "connect", lambda host, user: name_node)
+    places = {"local": str(tmp_path), "object": "s3://bucket", "hdfs": "hdfs://local"}
+    path, options = f"{places.pop(home)}/t", server.options
+    table = PaimonTable.create(path, ROWS.schema, ["k"], options=options)
+    files = []
+    for first in (0, 10):
+        table.append(pa.table({"k": [first + 1, first + 2], "v": ["x", "y"]}))
+    rows = table.read().sort_by("k")
+    victim = Victim.of(table)
+    for entry, place in zip(victim.entries, places.values(), strict=True):
+        near = f"{table.path}/bucket-0/{entry.file.name}"
+        storage, far = locate(f"{place}/far/{entry.file.name}", options)
+        storage.write(far, table.metadata.storage.read(near))
+        table.metadata.storage.delete(near)
+        victim.change_file(entry, external_path=far)
+        files.append(far)
+    declared(victim, ",".join(f"{place}/far" for place in places.values()))
+    again = pickle.loads(pickle.dumps(PaimonTable.open(path, options)))
+    assert again.read().sort_by("k").equals(rows)
+    assert again.check() == check(path, options) == []
+    storage, lost = locate(files[1], options)
+    storage.delete(lost)
+    assert [breach.kind.name for breach in check(path, options)] == ["MISSING"]
