@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptFile, NotFound, PaimonError, StorageError
 from paimon_spark.storage.forks import refuse_forks
-from paimon_spark.storage.libhdfs import NameNode, connect
+from paimon_spark.storage.libhdfs import NameNode, Status, connect
 from paimon_spark.storage.new_file import NewFile
 from paimon_spark.storage.storage import FileInfo
 
@@ -38,7 +38,7 @@ class HadoopStorage:
         size = self.size(path)
         if limit is not None and size > limit:
             raise CorruptFile(path, f"{size} bytes long, at most {limit} are expected")
-        with self.typed_errors("read", path), self._files.open_input_file(self._inner(path)) as file:
+        with self.typed_errors("read", path, NotFound), self._files.open_input_file(self._inner(path)) as file:
             data: bytes = file.read()
         if len(data) != size:
             raise StorageError(f"cannot read {path}: {len(data)} of {size} bytes came")
@@ -46,7 +46,7 @@ class HadoopStorage:
 
     def open(self, path: str) -> pa.NativeFile:
         self.size(path)  # the library writes a stack trace to stderr when it opens what is not there
-        with self.typed_errors("open", path):
+        with self.typed_errors("open", path, NotFound):
             return self._files.open_input_file(self._inner(path))
 
     def write(self, path: str, data: bytes) -> None:
@@ -77,11 +77,10 @@ class HadoopStorage:
 
     def _is_taken(self, path: str) -> bool:
         """Whether there is a file of that name; a directory, into which a rename would move, is an error."""
-        with self.typed_errors("publish", path):
-            found = self._files.get_file_info(self._inner(path))
-        if found.type.name == "Directory":
+        found = self._status(path)
+        if found is not None and not found.is_file:
             raise StorageError(f"cannot publish {path}: there is a directory of that name")
-        return bool(found.is_file)
+        return found is not None
 
     def replace(self, path: str, data: bytes) -> None:
         with self._temporary_file(path, data) as temporary, self.typed_errors("replace", path):
@@ -98,8 +97,11 @@ class HadoopStorage:
     def _listed(self, directory: str) -> builtins.list[Any]:
         from pyarrow.fs import FileSelector
 
-        with self.typed_errors("list", directory):
-            entries = self._files.get_file_info(FileSelector(self._inner(directory), allow_not_found=True))
+        try:
+            with self.typed_errors("list", directory, NotFound):
+                entries = self._files.get_file_info(FileSelector(self._inner(directory)))
+        except NotFound:
+            return []
         if len(entries) > MAX_LISTING:
             raise StorageError(f"{directory} holds more than {MAX_LISTING} files; it is not listed")
         return cast("builtins.list[Any]", entries)
@@ -111,11 +113,14 @@ class HadoopStorage:
             return False
 
     def size(self, path: str) -> int:
-        with self.typed_errors("look up", path):
-            found = self._files.get_file_info(self._inner(path))
-        if not found.is_file:
+        found = self._status(path)
+        if found is None or not found.is_file:
             raise NotFound(f"{path} does not exist")
-        return int(found.size)
+        return found.size
+
+    def _status(self, path: str) -> Status | None:
+        with self.typed_errors("look up", path):
+            return self._name_node.status(self._inner(path))
 
     def delete(self, path: str) -> None:
         try:
@@ -160,11 +165,13 @@ class HadoopStorage:
         return self._name_node.files
 
     @contextlib.contextmanager
-    def typed_errors(self, verb: str, path: str) -> Iterator[None]:
+    def typed_errors(self, verb: str, path: str, missing: type[PaimonError] = StorageError) -> Iterator[None]:
         """Errors of the client as errors of this package."""
         try:
             yield
         except PaimonError:
             raise
         except (OSError, pa.ArrowException) as problem:
+            if isinstance(problem, FileNotFoundError) and missing is NotFound:
+                raise NotFound(f"{path} does not exist") from None
             raise StorageError(f"cannot {verb} {path}: {problem}") from problem

@@ -1,22 +1,25 @@
-"""Libhdfs: a NameNode as pyarrow's file system, and beside it the one call that pyarrow does not pass on.
+"""Libhdfs: a NameNode as pyarrow's file system, and beside it two calls that pyarrow does not pass on as they are.
 
 pyarrow's ``move`` deletes a target that exists and renames again, so two writers both "win" a name. The call below it,
-``hdfsRename``, is the NameNode's own: it renames a file to a name that nobody has, or does nothing, in one step. So it
-is called directly, in the library that pyarrow has loaded. What of its C interface is used::
+``hdfsRename``, is the NameNode's own: it renames a file to a name that nobody has, or does nothing, in one step. And
+pyarrow's ``get_file_info`` says that a file does not exist when the NameNode cannot be asked. So both are called
+directly, in the library that pyarrow has loaded. What of its C interface is used::
 
     hdfsNewBuilder() -> builder             hdfsBuilderSetNameNode(builder, uri)
     hdfsBuilderConnect(builder) -> fs       hdfsBuilderSetUserName(builder, name)
     hdfsConfGetStr(key, &text) -> 0|-1      hdfsConfStrFree(text)
-    hdfsRename(fs, from, to) -> 0|-1        errno: EIO where the NameNode declined, others where a call failed
+    hdfsRename(fs, from, to) -> 0|-1        hdfsGetPathInfo(fs, path) -> info, or NULL and an errno
+                                            hdfsFreeFileInfo(info, 1)
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -30,12 +33,26 @@ _WHAT_TO_SET = (
 )
 
 
+class Status(NamedTuple):
+    """A file and its size in bytes, or a directory."""
+
+    is_file: bool
+    size: int
+
+
 class NameNode(Protocol):
     """A connection to the file system that one NameNode keeps. Paths are absolute, without scheme and host."""
 
     @property
     def files(self) -> Any:
         """The files, as a ``pyarrow.fs.FileSystem``."""
+        ...
+
+    def status(self, path: str) -> Status | None:
+        """What is at a path; None when the NameNode says that nothing is.
+
+        :raises OSError: it did not say
+        """
         ...
 
     def rename(self, old: str, new: str) -> bool:
@@ -47,11 +64,33 @@ class NameNode(Protocol):
         ...
 
 
+class _FileInfo(ctypes.Structure):
+    """The first members of ``hdfsFileInfo``: what it is (F or D), name, time of last change in seconds, size."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("changed", ctypes.c_int64),
+        ("size", ctypes.c_int64),
+    )
+
+
 @dataclass(frozen=True)
 class _Connection:
     files: Any
     library: Any
     handle: int
+
+    def status(self, path: str) -> Status | None:
+        info = self.library.hdfsGetPathInfo(self.handle, os.fsencode(path))
+        if not info:
+            number = ctypes.get_errno()
+            if number == errno.ENOENT:
+                return None
+            raise OSError(number, "the NameNode did not answer, or refused to")
+        found = Status(info.contents.kind == ord("F"), info.contents.size)
+        self.library.hdfsFreeFileInfo(info, 1)
+        return found
 
     def rename(self, old: str, new: str) -> bool:
         return int(self.library.hdfsRename(self.handle, os.fsencode(old), os.fsencode(new))) == 0
@@ -94,7 +133,7 @@ def _library() -> Any:
     failures = []
     for path in (os.path.join(place, name) for place in places for name in _NAMES):
         try:
-            return _declared(ctypes.CDLL(path))
+            return _declared(ctypes.CDLL(path, use_errno=True))
         except OSError as problem:
             failures.append(str(problem))
     raise OSError("; ".join(failures))
@@ -110,6 +149,8 @@ def _declared(library: Any) -> Any:
         ("hdfsConfGetStr", ctypes.c_int, text, ctypes.POINTER(pointer)),
         ("hdfsConfStrFree", None, pointer),
         ("hdfsRename", ctypes.c_int, pointer, text, text),
+        ("hdfsGetPathInfo", ctypes.POINTER(_FileInfo), pointer, text),
+        ("hdfsFreeFileInfo", None, ctypes.POINTER(_FileInfo), ctypes.c_int),
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from paimon_spark.storage.libhdfs import NameNode
+from paimon_spark.storage.libhdfs import NameNode, Status
 
 
 class _Files:
@@ -37,6 +38,14 @@ class LocalNameNode:
         """The files."""
         return _Files(str(self.root))
 
+    def status(self, path: str) -> Status | None:
+        """What is at a path."""
+        try:
+            found = os.stat(f"{self.root}{path}")
+        except FileNotFoundError:
+            return None
+        return Status(stat.S_ISREG(found.st_mode), found.st_size)
+
     def rename(self, old: str, new: str) -> bool:
         """Rename a file to a name that nobody has; into a directory of that name, as Hadoop does."""
         source, target = f"{self.root}{old}", f"{self.root}{new}"
@@ -52,19 +61,28 @@ class LocalNameNode:
 
 @dataclass
 class FaultyNameNode:
-    """``faults`` are the answers of the next renames: "lost" renames and says that it did not, "declined" does not."""
+    """``faults`` are the answers of the next renames: "lost" renames and says that it did not, "declined" does not,
+    and after "gone" nothing is answered any more."""
 
     inner: NameNode
     faults: list[str | None] = field(default_factory=list)
+    is_silent: bool = False
 
     @property
     def files(self) -> Any:
         """The files."""
         return self.inner.files
 
+    def status(self, path: str) -> Status | None:
+        """What is at a path; OSError while nobody answers."""
+        if self.is_silent:
+            raise OSError("nobody answers")
+        return self.inner.status(path)
+
     def rename(self, old: str, new: str) -> bool:
         """Rename, as the next fault wants it."""
         fault = self.faults.pop(0) if self.faults else None
         if fault == "declined":
             return False
-        return self.inner.rename(old, new) and fault != "lost"
+        self.is_silent |= fault == "gone"
+        return self.inner.rename(old, new) and fault not in ("lost", "gone")

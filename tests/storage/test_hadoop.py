@@ -15,7 +15,7 @@ from paimon_spark.storage.locate import locate
 from tests.metadata.made_up import added
 from tests.sizes import seeded, sized
 from tests.storage.name_node import FaultyNameNode, LocalNameNode
-from tests.storage.stores import place_of
+from tests.storage.stores import elsewhere, place_of
 from tests.storage.test_object_store import committed, new_table, referenced
 
 STORAGE = HadoopStorage("hdfs://local")
@@ -122,7 +122,26 @@ def test_a_name_node_that_declines_for_ever(name_node: FaultyNameNode, monkeypat
     assert [s.id for s in committed(metadata)] == [1]
 
 
+def test_a_name_node_that_is_gone_after_the_rename(name_node: FaultyNameNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    metadata, committer = new_table(*locate("hdfs://local/t", {}))
+    name_node.faults = ["gone"]
+    with pytest.raises(CommitStateUnknown):
+        committer.append([added()])
+    name_node.is_silent = False
+    (snapshot,) = committed(metadata)
+    assert metadata.manifests.of_snapshot(snapshot)
+
+
 # --------------------------------------------------------------------------- what is missing
+
+
+def test_a_name_node_that_does_not_answer_is_not_an_empty_one() -> None:
+    elsewhere("hdfs")  # for its library
+    storage, root = locate("hdfs://localhost:1/t", {})
+    for ask in (storage.exists, storage.size, storage.list, storage.directories, storage.read, storage.open):
+        with pytest.raises(StorageError, match=r"cannot (look up|list)"):
+            ask(root)
 
 
 def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
