@@ -184,6 +184,17 @@ COMMIT_TIMEOUT: Option[float | None] = Option("commit.timeout", None, parse_dura
 COMMIT_USER_PREFIX = Option("commit.user-prefix", NO_STRING, _text)
 COMMIT_FORCE_SNAPSHOT = Option("commit.force-create-snapshot", False, parse_bool)
 
+# Expiry
+SNAPSHOT_RETAINED_MIN = Option("snapshot.num-retained.min", 10, _parse_int)
+SNAPSHOT_RETAINED_MAX = Option("snapshot.num-retained.max", 2**31 - 1, _parse_int)
+SNAPSHOT_RETAINED_TIME = Option("snapshot.time-retained", 3_600_000.0, parse_duration)
+SNAPSHOT_EXPIRE_LIMIT = Option("snapshot.expire.limit", 50, _parse_int)
+CHANGELOG_RETAINED_MIN: Option[int | None] = Option("changelog.num-retained.min", NO_INT, _parse_int)
+CHANGELOG_RETAINED_MAX: Option[int | None] = Option("changelog.num-retained.max", NO_INT, _parse_int)
+CHANGELOG_RETAINED_TIME: Option[float | None] = Option("changelog.time-retained", None, parse_duration)
+CONSUMER_CHANGELOG_ONLY = Option("consumer.changelog-only", False, parse_bool)
+CONSUMER_EXPIRATION: Option[float | None] = Option("consumer.expiration-time", None, parse_duration)
+
 # Scan
 SCAN_SNAPSHOT_ID: Option[int | None] = Option("scan.snapshot-id", None, _parse_int)
 SCAN_TIMESTAMP_MILLIS: Option[int | None] = Option("scan.timestamp-millis", None, _parse_int)

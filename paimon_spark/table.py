@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -289,6 +290,38 @@ class PaimonTable:
         return compact_table(self._metadata, schema, full=full, partitions=partitions, compactor=compactor, user=user)
 
     # ------------------------------------------------------------------ clean up
+
+    def expire_snapshots(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: timedelta | None = None,
+        max_deletes: int | None = None,
+    ) -> int:
+        """Expire the oldest snapshots, and delete the files that only they use; the number of them.
+
+        ``retain_min`` to ``retain_max`` snapshots stay; between the two those that were superseded less than
+        ``older_than`` ago; at most ``max_deletes`` go. What is left out is as the options ``snapshot.num-retained.min``
+        and ``.max``, ``snapshot.time-retained`` and ``snapshot.expire.limit`` say. What tags, branches and consumers
+        need stays. Commits do the same by themselves, unless the table is ``write-only``. See
+        :mod:`paimon_spark.metadata.expiration`.
+
+        :raises InvalidInput: numbers that make no sense
+        :raises UnsupportedFeature: the table's changelogs are to outlive its snapshots
+        :raises PaimonError: something cannot be read or deleted; what expired until then stays expired
+        """
+        from paimon_spark.metadata.expiration import expire_snapshots
+        from paimon_spark.metadata.retention import Retention
+
+        schema = self.table_schema
+        given = {"minimum": retain_min, "maximum": retain_max, "limit": max_deletes}
+        changes = {name: value for name, value in given.items() if value is not None}
+        if older_than is not None:
+            if older_than < timedelta(0):
+                raise InvalidInput(f"older_than = {older_than}: an age is expected")
+            changes["millis"] = older_than // timedelta(milliseconds=1)
+        retention = replace(Retention.of(schema.options), **changes)
+        return expire_snapshots(self._metadata, schema, retention, _now_millis())
 
     def remove_orphan_files(self, older_than: timedelta = timedelta(days=1), dry_run: bool = False) -> list[str]:
         """Delete files that nothing refers to, left by writers that were killed; their paths, sorted.

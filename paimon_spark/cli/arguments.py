@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from paimon_spark.options import parse_duration
 
 EXIT_CODES = """\
 exit codes:
@@ -27,7 +30,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m paimon_spark",
-        description="Look at, check and compact Paimon primary-key tables.",
+        description="Look at, check, compact and expire Paimon primary-key tables.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -54,6 +57,16 @@ def _parser() -> argparse.ArgumentParser:
         help="compact only partitions with these values; may be given several times",
     )
     compact.add_argument("--spark", action="store_true", help="as a Spark job, one task a bucket; see spark-submit")
+    expire = _command(commands, "expire", "expire the oldest snapshots and delete the files that only they use")
+    expire.add_argument("--retain-max", type=int, metavar="N", help="keep at most N snapshots")
+    expire.add_argument("--retain-min", type=int, metavar="N", help="keep at least N snapshots")
+    expire.add_argument(
+        "--older-than",
+        type=parse_age,
+        metavar="AGE",
+        help="expire those superseded longer ago than this, such as '7 d', '12 h' or '30 min'",
+    )
+    expire.add_argument("--max-deletes", type=int, metavar="N", help="expire at most N snapshots")
     return parser
 
 
@@ -86,6 +99,14 @@ def parse_pair(text: str) -> tuple[str, str]:
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
     return key.strip(), value
+
+
+def parse_age(text: str) -> timedelta:
+    """The time of ``7 d``, ``12 h`` or ``30 min``."""
+    try:
+        return timedelta(milliseconds=parse_duration(text))
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no age such as '7 d', '12 h' or '30 min'") from None
 
 
 def parse_partition(text: str) -> Mapping[str, str]:

@@ -69,7 +69,24 @@ def compact(arguments: Namespace) -> int:
     return DONE
 
 
-COMMANDS: Mapping[str, Callable[[Namespace], int]] = {"check": check, "inspect": inspect, "compact": compact}
+def expire(arguments: Namespace) -> int:
+    """Expire snapshots of the table, and print how many."""
+    table = PaimonTable.open(arguments.path, dict(arguments.option))
+    expired = table.expire_snapshots(
+        arguments.retain_max, arguments.retain_min, arguments.older_than, arguments.max_deletes
+    )
+    left = [snapshot.id for snapshot in table.snapshots()]
+    kept = f"{left[0]} to {left[-1]} are kept" if left else "the table has none"
+    print(f"{count(expired)} {'snapshot' if expired == 1 else 'snapshots'} expired, {kept}")
+    return DONE
+
+
+COMMANDS: Mapping[str, Callable[[Namespace], int]] = {
+    "check": check,
+    "inspect": inspect,
+    "compact": compact,
+    "expire": expire,
+}
 
 
 def typed_partition(schema: TableSchema, given: Mapping[str, str]) -> dict[str, Any]:

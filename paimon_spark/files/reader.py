@@ -11,10 +11,11 @@ import pyarrow as pa
 from paimon_spark.arrays import to_numpy
 from paimon_spark.errors import CorruptFile, NotFound, UnsupportedFeature
 from paimon_spark.files.evolution import ColumnSource, column_sources
+from paimon_spark.files.kept_rows import kept_rows
 from paimon_spark.files.key_values import Int8Array, Int64Array, KeyValues
 from paimon_spark.files.parquet_input import ParquetInput
 from paimon_spark.files.physical import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_spark.files.row_groups import Deletion, RowGroups, kept_rows
+from paimon_spark.files.row_groups import Deletion, RowGroups
 from paimon_spark.files.stored_file import StoredFile, reading
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.schema import TableSchema
@@ -64,7 +65,7 @@ def read_data_file(
             stored = _open(source, file, data_schema, path)
             plan = _Columns.plan(stored, fields, data_schema, constants or {}, sequence, kind, path)
             groups = _choose(stored, plan, file, predicate, deletion, path)
-        yield from _read(stored, plan, groups, deletion, batch_rows, path)
+        yield from _read(stored, plan, groups, batch_rows, path)
 
 
 def _open(source: pa.NativeFile, file: DataFile, data_schema: TableSchema, path: str) -> StoredFile:
@@ -179,9 +180,7 @@ def _choose(
     return RowGroups.choose(group_rows, may_match, deletion)
 
 
-def _read(
-    stored: StoredFile, plan: _Columns, groups: RowGroups, deletion: Deletion | None, batch_rows: int, path: str
-) -> Iterator[KeyValues]:
+def _read(stored: StoredFile, plan: _Columns, groups: RowGroups, batch_rows: int, path: str) -> Iterator[KeyValues]:
     with reading(path):
         batches = stored.batches(plan.stored, groups.numbers, batch_rows)
     done = 0
@@ -190,16 +189,13 @@ def _read(
             batch = next(batches, None)
             if batch is None:
                 break
-            kept = _kept(batch, groups, deletion, done)
-            done += batch.num_rows
-            rows = plan.rows(kept) if kept.num_rows else None
+            first, done = done, done + batch.num_rows
+            if done > groups.row_count:
+                break
+            if groups.keep is not None:
+                batch = kept_rows(batch, groups.keep.slice(first, batch.num_rows))
+            rows = plan.rows(batch) if batch.num_rows else None
         if rows is not None:
             yield rows
     if done != groups.row_count:
         raise CorruptFile(path, f"{done} rows could be read where its metadata promises {groups.row_count}")
-
-
-def _kept(batch: pa.RecordBatch, groups: RowGroups, deletion: Deletion | None, first: int) -> pa.RecordBatch:
-    if deletion is None:
-        return batch
-    return kept_rows(batch, groups.keep(deletion, first, batch.num_rows))

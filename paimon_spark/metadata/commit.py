@@ -9,7 +9,8 @@ One attempt reads the newest snapshot L, checks that the changes fit it, writes
 and publishes the snapshot under L's id + 1 with ``put_if_absent``. Four things can happen:
 
 1. It is published. Done.
-2. Somebody else's snapshot has the id. The attempt's own files are deleted and the next attempt starts from the new L.
+2. Somebody else's snapshot has the id, or had it and has expired (:mod:`~paimon_spark.metadata.overtaken`). The
+   attempt's own files are deleted and the next attempt starts from the new L.
 3. The storage fails without an answer. The snapshot file is read back: ours means 1, another 2. If it is missing, the
    same put is repeated, for a put that is still under way can only ever publish the same bytes under the same id.
 4. The storage keeps failing. Then nobody knows, so nothing is deleted, and CommitStateUnknown says so; unless it said
@@ -32,15 +33,9 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from paimon_spark.errors import (
-    CommitConflict,
-    CommitStateUnknown,
-    CorruptFile,
-    InvalidInput,
-    NotFound,
-    NothingWritten,
-)
+from paimon_spark.errors import CommitConflict, CommitStateUnknown, InvalidInput, NotFound, NothingWritten
 from paimon_spark.metadata.commit_files import CommitFiles
+from paimon_spark.metadata.commit_record import COMMITTED, is_recorded, record_after
 from paimon_spark.metadata.commit_request import BATCH_IDENTIFIER, CommitRequest
 from paimon_spark.metadata.conflict import (
     check_bucket_numbers,
@@ -51,9 +46,11 @@ from paimon_spark.metadata.conflict import (
 from paimon_spark.metadata.index_manifest import IndexEntry, combine, deletion_vector_files
 from paimon_spark.metadata.index_manifest_file import IndexManifestFile
 from paimon_spark.metadata.live_files import holding, live_entries, live_files, within
-from paimon_spark.metadata.manifest import DELETE, KeepEntry, ManifestEntry
+from paimon_spark.metadata.manifest import DELETE, ManifestEntry
 from paimon_spark.metadata.manifest_list import ManifestFile
+from paimon_spark.metadata.overtaken import is_overtaken
 from paimon_spark.metadata.schema import TableSchema
+from paimon_spark.metadata.sequence_bound import MAX_SEQUENCE, max_sequence, recorded_maximum
 from paimon_spark.metadata.snapshot import APPEND, OVERWRITE, Snapshot
 from paimon_spark.metadata.table_metadata import TableMetadata
 from paimon_spark.options import (
@@ -67,7 +64,6 @@ from paimon_spark.options import (
 __all__ = ["BATCH_IDENTIFIER", "MAX_RACES", "MAX_SEQUENCE", "CommitRequest", "Committer", "max_sequence"]
 
 MAX_RACES = 1000
-MAX_SEQUENCE = "paimon-py.max-sequence-number"
 _PUBLISH_ATTEMPTS = 10
 
 
@@ -132,7 +128,14 @@ class Committer:
             raise InvalidInput("an APPEND cannot delete files; commit it as OVERWRITE or COMPACT")
         latest = self._metadata.snapshots.latest()
         done = self._committed_before(request, latest)
-        return self._race(request, latest) if done is None else done
+        if done is not None:
+            return done
+        # Tasks import this module to write, but never commit: they do without expiry.
+        from paimon_spark.metadata.expiration import expire_after_commit
+
+        snapshot = self._race(request, latest)
+        expire_after_commit(self._metadata, self._schema, snapshot)
+        return snapshot
 
     # ------------------------------------------------------------------ attempts
 
@@ -207,7 +210,7 @@ class Committer:
             delta_record_count=records,
             watermark=_greater(request.watermark, None if latest is None else latest.watermark),
             statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
-            properties=_properties(request, latest, index_manifest) or None,
+            properties=_properties(request, latest, self._user, index_manifest) or None,
             next_row_id=None if latest is None else latest.next_row_id,
         )
 
@@ -277,13 +280,18 @@ class Committer:
                 self._wait(attempt)
             try:
                 if self._metadata.snapshots.publish(snapshot):
-                    return True
+                    return self._is_history(snapshot, problem)
+            except CommitStateUnknown:
+                raise
             except NothingWritten as failure:
                 problem, refused = failure, refused + 1
             except Exception as failure:
                 problem = failure
             try:
-                return self._metadata.storage.read(path) == snapshot.serialize()
+                published = self._metadata.storage.read(path) == snapshot.serialize()
+                return published and self._is_history(snapshot, problem)
+            except CommitStateUnknown:
+                raise
             except Exception as failure:
                 problem = problem or failure
         if refused == _PUBLISH_ATTEMPTS and problem is not None:
@@ -291,6 +299,22 @@ class Committer:
         raise CommitStateUnknown(
             f"the storage did not say whether {path} was published ({problem}); its files are kept. Look for a "
             f"snapshot of user {snapshot.commit_user} before you write the same data again"
+        ) from problem
+
+    def _is_history(self, snapshot: Snapshot, problem: Exception | None) -> bool:
+        """Whether the published snapshot continues the history; one that does not is deleted.
+
+        :raises CommitStateUnknown: after a ``problem`` it may be the second of two, of which the first has expired
+        """
+        if not is_overtaken(self._metadata, snapshot):
+            return True
+        self._metadata.storage.delete(self._metadata.paths.snapshot_file(snapshot.id))
+        if problem is None:
+            return False
+        raise CommitStateUnknown(
+            f"{self._metadata.root}: others let snapshot {snapshot.id} expire while the storage did not say whether it "
+            "was published by this commit; its files are kept. Look whether the table has the data before you write "
+            "it again, and keep snapshots for longer ('snapshot.time-retained')"
         ) from problem
 
     def _committed_since(
@@ -310,7 +334,8 @@ class Committer:
         return snapshot.commit_user == self._user and snapshot.commit_kind == request.kind
 
     def _committed_before(self, request: CommitRequest, latest: Snapshot | None) -> Snapshot | None:
-        """The snapshot that already has this commit, or a later one of its user, looked for from the newest back.
+        """The snapshot that already has this commit, or a later one of its user, looked for from the newest back;
+        the newest, when it records a commit whose snapshot has expired.
 
         A user's identifiers increase, so the search ends at a lower one, and the next search ends where this began.
         """
@@ -330,6 +355,8 @@ class Committer:
                 snapshot = self._metadata.snapshots.get(snapshot.id - 1)
             except NotFound:
                 break
+        if later is None and is_recorded(latest, self._user, request.kind, request.identifier):
+            later = latest
         if later is None:
             self._searched = latest.id
         return later
@@ -346,43 +373,18 @@ def _greater(one: int | None, other: int | None) -> int | None:
     return max(one, other)
 
 
-# --------------------------------------------------------------------------- sequence numbers
-
-
-def max_sequence(metadata: TableMetadata, snapshot: Snapshot | None, keep_entry: KeepEntry | None = None) -> int:
-    """A bound of the sequence numbers in the table at a snapshot: none is greater. -1 for a table without files.
-
-    The snapshot may record the table's maximum (property MAX_SEQUENCE, which commits of this package maintain);
-    else the live files tell, of which ``keep_entry(partition, bucket, total_buckets)`` may choose some.
-    """
-    if snapshot is None:
-        return -1
-    recorded = _recorded_maximum(snapshot)
-    if recorded is not None:
-        return recorded
-    files = live_files(metadata, snapshot, keep_entry=keep_entry)
-    return max((entry.file.max_sequence for entry in files), default=-1)
-
-
-def _recorded_maximum(snapshot: Snapshot) -> int | None:
-    text = (snapshot.properties or {}).get(MAX_SEQUENCE)
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise CorruptFile(f"snapshot-{snapshot.id}", f"property {MAX_SEQUENCE} = {text!r} is not a number") from None
-
-
 def _properties(
-    request: CommitRequest, latest: Snapshot | None, index_manifest: IndexManifestFile | None
+    request: CommitRequest, latest: Snapshot | None, user: str, index_manifest: IndexManifestFile | None
 ) -> dict[str, str]:
-    """The snapshot's properties; with the size of its index manifest, where it is known, and with the table's greatest
-    sequence number, as long as it is known without a scan."""
+    """The snapshot's properties; with the size of its index manifest, where it is known, with the table's greatest
+    sequence number, as long as it is known without a scan, and with the record of commits."""
     properties = {**request.properties, **(index_manifest.properties() if index_manifest else {})}
-    known = -1 if latest is None else _recorded_maximum(latest)
+    known = -1 if latest is None else recorded_maximum(latest)
     if known is None and latest is not None and request.known_maximum and request.known_maximum[0] == latest.id:
         known = request.known_maximum[1]
     if known is not None:
         properties[MAX_SEQUENCE] = str(max([known, *(entry.file.max_sequence for entry in request.adds)]))
+    committed = record_after(latest, user, request.kind, request.identifier)
+    if committed is not None:
+        properties[COMMITTED] = committed
     return properties

@@ -24,15 +24,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from paimon_spark.errors import CorruptFile, NotFound
+from paimon_spark.errors import NotFound
+from paimon_spark.metadata.branches import branch_roots
 from paimon_spark.metadata.partition import escape
 from paimon_spark.metadata.paths import TablePaths, listed_id
-from paimon_spark.metadata.schema import SchemaStore, TableSchema
+from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_spark.metadata.table_metadata import TableMetadata
 from paimon_spark.options import PATH_DIRECTORY
 
-CHANGELOG_PREFIX, BRANCH_PREFIX = "changelog-", "branch-"
+CHANGELOG_PREFIX = "changelog-"
 _BUCKET = re.compile(r"bucket-(\d+|postpone)")
 _NAMED = ("manifest", "index", "statistics")
 _PUBLISHED = ("snapshot", "changelog", "schema", "tag")
@@ -55,7 +56,7 @@ def find_orphans(metadata: TableMetadata, older_than_millis: int) -> list[Orphan
     schema = metadata.schemas.latest()
     if schema is None:
         raise NotFound(f"there is no Paimon table at {metadata.root}")
-    branches = _branches(metadata)
+    branches = branch_roots(metadata)
     candidates = [c for c in _candidates(metadata, schema, branches) if c.modified_millis < older_than_millis]
     if not candidates:
         return []
@@ -64,19 +65,6 @@ def find_orphans(metadata: TableMetadata, older_than_millis: int) -> list[Orphan
         used.add_versions(root)
     orphans = (c for c in candidates if _is_temporary(c.path) or c.path.rpartition("/")[2] not in used.names)
     return sorted(orphans, key=lambda orphan: orphan.path)
-
-
-def _branches(metadata: TableMetadata) -> list[str]:
-    """The directories of the branches, each with snapshots, schemas and tags of its own.
-
-    :raises CorruptFile: a branch without a schema
-    """
-    names = metadata.storage.directories(f"{metadata.root}/branch")
-    roots = [f"{metadata.root}/branch/{name}" for name in names if name.startswith(BRANCH_PREFIX)]
-    for root in roots:
-        if not SchemaStore(metadata.storage, TablePaths(root)).ids():
-            raise CorruptFile(root, "the branch has no schema")
-    return roots
 
 
 # --------------------------------------------------------------------------- what is there

@@ -6,7 +6,9 @@
     <root>/snapshot/snapshot-<id>                ids from 1;  LATEST, EARLIEST: hints, a decimal id without newline
     <root>/manifest/<name>                       manifests, manifest lists and index manifests
     <root>/index/<name>                          hash indexes and deletion vectors
+    <root>/statistics/<name>
     <root>/tag/tag-<name>
+    <root>/consumer/consumer-<id>
     <root>[/<data-file.path-directory>][/<k>=<v>…]/bucket-<n>/<data files>
 
 Names come from files of the table or from the user, so each is checked to be a plain name before it is used.
@@ -56,6 +58,11 @@ class TablePaths:
         return f"{self.root}/tag"
 
     @property
+    def consumer_directory(self) -> str:
+        """Directory of the consumer files."""
+        return f"{self.root}/consumer"
+
+    @property
     def latest_hint(self) -> str:
         """The hint file that names the newest snapshot."""
         return f"{self.snapshot_directory}/LATEST"
@@ -88,6 +95,13 @@ class TablePaths:
         :raises CorruptFile: not a plain name
         """
         return self._inside(self.manifest_directory, name)
+
+    def statistics_file(self, name: str) -> str:
+        """A file of table statistics.
+
+        :raises CorruptFile: not a plain name
+        """
+        return self._inside(f"{self.root}/statistics", name)
 
     def index_file(self, name: str, bucket_directory: str | None = None) -> str:
         """A hash index or a file of deletion vectors: in the index directory, or in ``bucket_directory`` where the

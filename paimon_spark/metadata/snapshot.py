@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paimon_spark.errors import CorruptFile, NotFound, PaimonError
 from paimon_spark.metadata.json_object import SIZE_LIMIT, JsonObject, to_json
@@ -23,6 +23,9 @@ from paimon_spark.storage.storage import Storage
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 COMMIT_KINDS = frozenset({APPEND, COMPACT, OVERWRITE, ANALYZE})
 VERSION = 3
+KEEP_LONGER = (
+    "To keep a snapshot, tag it; to keep all for longer, raise 'snapshot.time-retained' or 'snapshot.num-retained.min'"
+)
 _NO_WATERMARK = -(2**63)
 _HINT_LIMIT = 64
 _READ_ATTEMPTS, _READ_PAUSE_SECONDS = 4, 0.05
@@ -156,17 +159,30 @@ class SnapshotStore:
             return hint
         return max(self.ids(), default=None)
 
-    def earliest_id(self) -> int | None:
-        """The id of the oldest snapshot that has not expired; None when there is none."""
+    def earliest_id(self, remember: bool = False) -> int | None:
+        """The id of the oldest snapshot that has not expired; None when there is none.
+
+        ``remember`` writes the EARLIEST hint when that did not tell, so that nobody needs to list again.
+        """
         hint = self._hint(self.paths.earliest_hint)
         if hint is not None and self._exists(hint):
             return hint
-        return min(self.ids(), default=None)
+        earliest = min(self.ids(), default=None)
+        if remember and earliest is not None:
+            self.write_earliest_hint(earliest)
+        return earliest
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot; None when there is none."""
         latest = self.latest_id()
-        return None if latest is None else self.get(latest)
+        while latest is not None:
+            try:
+                return self.get(latest)
+            except NotFound:  # newer ones let it expire just now, or somebody removed it
+                sought, latest = latest, self.latest_id()
+                if latest == sought:
+                    raise
+        return None
 
     def get(self, snapshot_id: int) -> Snapshot:
         """The snapshot of that id.
@@ -224,6 +240,12 @@ class SnapshotStore:
         with contextlib.suppress(PaimonError):
             self.storage.replace(self.paths.latest_hint, str(snapshot_id).encode("ascii"))
 
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Point the EARLIEST hint at the oldest snapshot, unless it does so already. Failure is ignored."""
+        if self._hint(self.paths.earliest_hint) != snapshot_id:
+            with contextlib.suppress(PaimonError):
+                self.storage.replace(self.paths.earliest_hint, str(snapshot_id).encode("ascii"))
+
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""
         names = (file.name for file in self.storage.list(self.paths.tag_directory))
@@ -234,15 +256,17 @@ class SnapshotStore:
         return name in self.tags()
 
     def tag(self, name: str) -> Snapshot:
-        """The snapshot that a tag keeps.
+        """The snapshot that a tag keeps; without its changelog, which goes when the snapshot expires.
 
         :raises NotFound: no such tag
         """
         try:
-            return self._read(self.paths.tag_file(name))
+            kept = self._read(self.paths.tag_file(name))
+            return replace(kept, changelog_manifest_list=None, changelog_manifest_list_size=None)
         except NotFound:
-            known = ", ".join(self.tags()) or "none"
-            raise NotFound(f"tag {name!r} of table {self.paths.root} does not exist; the tags are: {known}") from None
+            raise NotFound(
+                f"tag {name!r} of table {self.paths.root} does not exist; the tags are: {self._tag_names()}"
+            ) from None
 
     def _read(self, path: str) -> Snapshot:
         """Read a snapshot, again after a pause when it is torn: not every engine writes its files atomically."""
@@ -267,9 +291,13 @@ class SnapshotStore:
 
     def _missing(self, snapshot_id: int) -> str:
         earliest = self.earliest_id()
-        message = f"snapshot {snapshot_id} of table {self.paths.root} has expired or was never written"
-        return f"{message}; " + (
-            "the table has no snapshots"
-            if earliest is None
-            else f"the earliest is {earliest}, the latest {self.latest_id()}"
-        )
+        subject = f"snapshot {snapshot_id} of table {self.paths.root}"
+        if earliest is None:
+            return f"{subject} does not exist: the table has no snapshots"
+        rest = f"the earliest is {earliest}, the latest {self.latest_id()}, the tags are: {self._tag_names()}"
+        if snapshot_id < earliest:
+            return f"{subject} has expired; {rest}. {KEEP_LONGER}"
+        return f"{subject} does not exist; {rest}"
+
+    def _tag_names(self) -> str:
+        return ", ".join(self.tags()) or "none"

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
 from paimon_spark.errors import InvalidOption, NotFound, UnsupportedFeature
-from paimon_spark.metadata.snapshot import Snapshot, SnapshotStore
+from paimon_spark.metadata.snapshot import KEEP_LONGER, Snapshot, SnapshotStore
 from paimon_spark.options import (
     SCAN_SNAPSHOT_ID,
     SCAN_TAG_NAME,
@@ -114,7 +114,10 @@ def _version(snapshots: SnapshotStore, version: str) -> Snapshot:
 
 def _at_watermark(snapshots: SnapshotStore, watermark: int) -> Snapshot:
     for id_ in snapshots.ids():
-        snapshot = snapshots.get(id_)
+        try:
+            snapshot = snapshots.get(id_)
+        except NotFound:  # it has expired meanwhile
+            continue
         if snapshot.watermark is not None and snapshot.watermark >= watermark:
             return snapshot
     raise NotFound(f"no snapshot of table {snapshots.paths.root} has a watermark of at least {watermark}")
@@ -126,14 +129,16 @@ def _at(snapshots: SnapshotStore, options: Options) -> Snapshot:
         millis = parse_timestamp(options.get_option(SCAN_TIMESTAMP) or "")
     snapshot = snapshots.at_or_before(millis)
     if snapshot is None:
-        earliest = snapshots.earliest_id()
-        when = "it has none" if earliest is None else f"its earliest, {earliest}, is of {_shown(snapshots, earliest)}"
-        raise NotFound(f"table {snapshots.paths.root} has no snapshot at or before {millis} ms; {when}")
+        raise NotFound(f"table {snapshots.paths.root} has no snapshot at or before {millis} ms; {_first(snapshots)}")
     return snapshot
 
 
-def _shown(snapshots: SnapshotStore, snapshot_id: int) -> str:
-    return f"{snapshots.get(snapshot_id).time_millis} ms"
+def _first(snapshots: SnapshotStore) -> str:
+    earliest = snapshots.earliest_id()
+    if earliest is None:
+        return "it has none"
+    first = f"its earliest, {earliest}, is of {snapshots.get(earliest).time_millis} ms"
+    return first if earliest == 1 else f"{first}; those before it have expired. {KEEP_LONGER}"
 
 
 def parse_timestamp(text: str) -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.errors import InvalidInput
+from paimon_spark.errors import InvalidInput, NotFound
 from paimon_spark.metadata.schema import TableSchema
-from paimon_spark.metadata.snapshot import Snapshot
+from paimon_spark.metadata.snapshot import KEEP_LONGER, Snapshot
 from paimon_spark.metadata.table_metadata import TableMetadata
 from paimon_spark.predicate import Predicate, parse_predicate
 from paimon_spark.read.split import Split
@@ -69,11 +70,39 @@ class Scan:
         # Whoever reads splits need not plan them: workers do without manifests.
         from paimon_spark.read.plan import Planner
 
-        return Planner(self.metadata, self.table_schema, self.predicate).splits(self.snapshot)
+        with self.expiry_explained():
+            return Planner(self.metadata, self.table_schema, self.predicate).splits(self.snapshot)
 
     def read_split(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """The rows of one split that satisfy the filter."""
-        return self._reader.read(split)
+        """The rows of one split that satisfy the filter.
+
+        :raises NotFound: a file is gone, because the snapshot has expired
+        """
+        with self.expiry_explained():
+            yield from self._reader.read(split)
+
+    @contextmanager
+    def expiry_explained(self) -> Iterator[None]:
+        """Who misses a file of this scan learns what became of the snapshot, and what to do."""
+        try:
+            yield
+        except NotFound as missing:
+            raise self.expired(str(missing)) from None
+
+    def expired(self, missing: str) -> NotFound:
+        """The error of a scan of which a file is gone: an expiry removes the snapshot first, then its files."""
+        subject = f"snapshot {self.snapshot_id} of the table {self.metadata.paths.root}"
+        if self.snapshot_id is not None and self.metadata.storage.exists(
+            self.metadata.paths.snapshot_file(self.snapshot_id)
+        ):
+            return NotFound(
+                f"a file of {subject} is gone, although the snapshot is there: another engine is letting it expire, "
+                f"so load the table again, or the table is damaged, which a check tells ({missing})"
+            )
+        return NotFound(
+            f"{subject} has expired while it was read, and its files are being deleted: load the table again for the "
+            f"newest rows. {KEEP_LONGER} ({missing})"
+        )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of all splits, one split after another."""

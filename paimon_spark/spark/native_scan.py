@@ -31,7 +31,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as spark
 
-from paimon_spark.errors import NotFound
 from paimon_spark.metadata.deletion_vector import read_deletion_vector
 from paimon_spark.read.scan import Scan
 from paimon_spark.rows.binary_row import decode
@@ -139,10 +138,7 @@ class NativeScan:
             except AnalysisException as missing:
                 if missing.getCondition() != "PATH_NOT_FOUND":
                     raise
-                raise NotFound(
-                    f"snapshot {self.scan.snapshot_id} of the table {self.scan.metadata.paths.root} has expired, and "
-                    f"its files are being deleted: read the table again for the newest rows ({missing.getMessage()})"
-                ) from None
+                raise self.scan.expired(missing.getMessage()) from None
 
     @contextmanager
     def _listed_here(self) -> Iterator[None]:
@@ -156,11 +152,12 @@ class NativeScan:
 
     def _vectors(self, files: Sequence[NativeFile]) -> list[Any]:
         storage = self.scan.metadata.storage
-        return [
-            (f.number, read_deletion_vector(storage, f.deletion, f.file.row_count))
-            for f in files
-            if f.deletion is not None
-        ]
+        with self.scan.expiry_explained():
+            return [
+                (f.number, read_deletion_vector(storage, f.deletion, f.file.row_count))
+                for f in files
+                if f.deletion is not None
+            ]
 
     @cached_property
     def _condition(self) -> Any:

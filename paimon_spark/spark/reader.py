@@ -8,14 +8,12 @@ ten thousand tasks nor a single one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.errors import NotFound
 from paimon_spark.options import SPLIT_OPEN_COST, SPLIT_TARGET_SIZE
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
@@ -59,13 +57,13 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
         """One partition a task; a single one without splits when there is nothing to read."""
         scan = replace(self._scan)
         options = scan.table_schema.options
-        with readable(), _expiry_explained(scan):
+        with readable():
             packed = pack(scan.splits, options.get_option(SPLIT_TARGET_SIZE), options.get_option(SPLIT_OPEN_COST))
         return [PaimonPartition(splits) for splits in packed or [[]]]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in exactly the types that Spark expects."""
-        with readable(), _expiry_explained(self._scan):
+        with readable():
             for split in partition.splits:
                 for batch in self._scan.read_split(split):
                     yield outgoing(batch, self._schema)
@@ -88,15 +86,3 @@ def pack(splits: Sequence[Split], target: int, open_cost: int) -> list[list[Spli
         packs[-1].append(split)
         filled += weight
     return packs
-
-
-@contextmanager
-def _expiry_explained(scan: Scan) -> Iterator[None]:
-    """A file that a planned scan does not find any more went with its snapshot."""
-    try:
-        yield
-    except NotFound as missing:
-        raise NotFound(
-            f"snapshot {scan.snapshot_id} of the table {scan.metadata.paths.root} has expired since this DataFrame was "
-            f"loaded, and its files are being deleted: load the table again for the newest rows ({missing})"
-        ) from None

@@ -87,6 +87,7 @@ class TableWrite:
     base_snapshot: int
     base_sequence: int
     _outcome_unknown: bool = field(default=False, init=False)
+    _published: bool = field(default=False, init=False)
 
     @classmethod
     def begin(cls, metadata: TableMetadata, schema: TableSchema, overwrite: Overwrite | None = None) -> TableWrite:
@@ -139,16 +140,21 @@ class TableWrite:
         except Exception:
             self._delete(entries)
             raise
-        if snapshot is not None and snapshot.id <= self.base_snapshot:
+        if snapshot is not None and not self._is_new(snapshot, identifier):
             self._delete(entries)  # an earlier run of this commit had published its own files before these were written
+        self._published = snapshot is not None
         return snapshot
+
+    def _is_new(self, snapshot: Snapshot, identifier: int) -> bool:
+        mine = snapshot.commit_user == self.user and snapshot.commit_identifier == identifier
+        return mine and snapshot.id > self.base_snapshot
 
     def abort(self, messages: Iterable[CommitMessage | None]) -> None:
         """Delete the files of a write that is given up. May be called more than once, and after a failed commit.
 
         Files stay when a snapshot of this write exists, or when a commit left its outcome unknown.
         """
-        if self._outcome_unknown or self.is_published():
+        if self._outcome_unknown or self._published or self.is_published():
             return
         self._delete(entry for message in messages if message is not None for entry in message.entries)
 

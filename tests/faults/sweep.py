@@ -1,9 +1,9 @@
 """The workload of the fault sweeps, and what has to hold whatever went wrong in it.
 
-A partial-update table is created, three feeds upsert what they know, it may be compacted in between, and the result is
-read. After a fault the table holds what the acknowledged steps wrote, or one step more when the step itself said that
-nobody knows. Then the step
-that failed is repeated as the same commit (same user, same identifier), the rest follows, and the table is exact.
+A partial-update table is created, three feeds upsert what they know, it may be compacted in between, old snapshots
+expire, and the result is read. After a fault the table holds what the acknowledged steps wrote, or one step more when
+the step itself said that nobody knows. Then the step that failed is repeated as the same commit (same user, same
+identifier), the rest follows, and the table is exact.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ FEEDS = (
     pa.table({"id": [2, 3, 4], "b": ["two", "three", "four"]}),
     pa.table({"id": [1, 4, 5], "c": [0.1, 0.4, 0.5], "a": [11, None, 50]}),
 )
-CREATE, COMPACT, FULL, READ = "create", "compact", "compact fully", "read"
+CREATE, COMPACT, FULL, EXPIRE, READ = "create", "compact", "compact fully", "expire", "read"
+KEPT = 2
 USER = "feeds"
 Rows = dict[int, tuple[object, ...]]
 
@@ -83,6 +84,8 @@ class Workload:
             PaimonTable.create(path, SCHEMA, ["id"], options=self.options)
         elif step == READ:
             assert rows_of(PaimonTable.open(path)) == expected(len(FEEDS))
+        elif step == EXPIRE:
+            PaimonTable.open(path).expire_snapshots(KEPT, KEPT, timedelta(0))
         else:
             PaimonTable.open(path).compact(full=step == FULL)
 
@@ -98,7 +101,7 @@ class Workload:
             assert done == 0, f"the table is gone after {done} steps"
             return
         assert done > 0 or isinstance(problem, StorageError), f"created, but {problem!r}"
-        committed = len(feeds_of(table))
+        committed = max(feeds_of(table).values(), default=0)
         assert committed in allowed, f"{committed} commits after {done} steps and {problem!r}"
         check_every_snapshot(table)
 
@@ -109,29 +112,36 @@ class Workload:
         done, problem = self.run(path, done)
         assert problem is None, problem
         table = PaimonTable.open(path)
-        assert feeds_of(table) == [1, 2, 3]
+        assert max(feeds_of(table).values()) == len(FEEDS)
         check_every_snapshot(table)
         return table
 
+    def leaves_nothing(self, done: int, problem: PaimonError | None) -> bool:
+        """Whether a run that ended with that problem at that step has deleted what nothing refers to. An expiry, which
+        deletes the snapshot first, leaves it to the clean-up."""
+        return problem is None or self.steps[done] != EXPIRE
 
-APPENDS = Workload({"merge-engine": "partial-update", "bucket": "1"}, (CREATE, 1, 2, 3, READ))
+
+APPENDS = Workload({"merge-engine": "partial-update", "bucket": "1"}, (CREATE, 1, 2, 3, EXPIRE, READ))
 COMPACTIONS = Workload(
     {"merge-engine": "partial-update", "bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"},
-    (CREATE, 1, COMPACT, 2, COMPACT, 3, FULL, READ),
+    (CREATE, 1, COMPACT, 2, COMPACT, 3, FULL, EXPIRE, READ),
 )
 
 
-def feeds_of(table: PaimonTable) -> list[int]:
-    """The feeds that were committed, in order."""
-    return [s.commit_identifier for s in table.snapshots() if s.commit_kind == "APPEND"]
+def feeds_of(table: PaimonTable) -> dict[int, int]:
+    """How many feeds each snapshot has. The identifier of its commit is a feed's number, and none is left out."""
+    snapshots = table.snapshots()
+    appends = {s.id: s.commit_identifier for s in snapshots if s.commit_kind == "APPEND"}
+    assert list(appends.values()) == list(range(min(appends.values(), default=1), max(appends.values(), default=0) + 1))
+    feeds = min(appends.values(), default=1) - 1
+    return {snapshot.id: (feeds := appends.get(snapshot.id, feeds)) for snapshot in snapshots}
 
 
 def check_every_snapshot(table: PaimonTable) -> None:
     """Each snapshot holds the feeds up to it, and nothing that it refers to is missing or damaged."""
-    feeds = 0
-    for snapshot in table.snapshots():
-        feeds += snapshot.commit_kind == "APPEND"
-        assert rows_of(table, **{"scan.snapshot-id": str(snapshot.id)}) == expected(feeds)
+    for snapshot_id, feeds in feeds_of(table).items():
+        assert rows_of(table, **{"scan.snapshot-id": str(snapshot_id)}) == expected(feeds)
     assert table.check(all_snapshots=True) == []
 
 

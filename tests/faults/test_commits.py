@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import CorruptFile, PaimonError
+from paimon_spark.metadata.commit import Committer
+from paimon_spark.metadata.commit_record import COMMITTED, MAX_USERS, is_recorded
 from paimon_spark.storage.local import LocalStorage
 from paimon_spark.table import PaimonTable
 from tests.faults.conftest import Use
@@ -64,6 +69,49 @@ def test_a_commit_is_known_when_its_snapshot_has_expired(tmp_path: Path) -> None
     assert commit(path, "me", 1) == 5
     assert files(path) == before
     assert PaimonTable.open(path).read().num_rows == 5
+
+
+def test_a_commit_is_known_when_all_snapshots_of_its_user_have_expired(tmp_path: Path) -> None:
+    path = new_table(tmp_path / "t")
+    for identifier in range(3):
+        commit(path, "me", identifier)
+    restarted = PaimonTable.open(path).new_write()
+    restarted.user = "me"
+    task = restarted.task(0)
+    task.write(pa.table({"p": [1], "id": [2], "v": [99]}))
+    message = task.finish()
+    for identifier in range(3):
+        commit(path, "other", identifier)
+        PaimonTable.open(path).append(pa.table({"p": [1], "id": [2], "v": [identifier]}))
+    table = PaimonTable.open(path)
+    table.compact(full=True)
+    assert table.expire_snapshots(1, 1) > 6
+    table.remove_orphan_files(timedelta(0))
+    rows, before, newest = table.read(), files(path), table.snapshots()
+    for identifier in (0, 2, 1, 2):
+        assert commit(path, "me", identifier) == newest[0].id
+    assert restarted.commit([message], identifier=2) == newest[0]
+    assert files(path) == before
+    assert table.snapshots() == newest
+    assert table.read().equals(rows)
+    assert commit(path, "me", 3) == newest[0].id + 1
+    assert commit(path, "new", 0) == newest[0].id + 2
+
+
+def test_the_record_of_commits_has_a_bound(tmp_path: Path) -> None:
+    path = new_table(tmp_path / "t")
+    schema = PaimonTable.open(path).table_schema
+    for number in range(MAX_USERS + 1):
+        Committer(PaimonTable.open(path).metadata, schema, f"user-{number}").append([], identifier=7)
+    newest = PaimonTable.open(path).snapshot()
+    assert newest is not None
+    known = [is_recorded(newest, f"user-{number}", "APPEND", 7) for number in range(MAX_USERS + 1)]
+    assert known == [False] + [True] * MAX_USERS
+    assert not is_recorded(newest, "user-1", "APPEND", 8)
+    assert not is_recorded(newest, "user-1", "OVERWRITE", 7)
+    for text in ("{", "[]", '{"APPEND me": null}', '{"APPEND me": "x"}'):
+        with pytest.raises(CorruptFile, match=r"property paimon-py\.committed"):
+            is_recorded(replace(newest, properties={COMMITTED: text}), "me", "APPEND", 1)
 
 
 def test_writes_that_are_given_up_leave_nothing(tmp_path: Path, use: Use) -> None:

@@ -1,4 +1,5 @@
-"""Writers and compactors are killed at random moments: what they were told is committed stays, and nothing else shows.
+"""Writers, compactors and who lets snapshots expire meanwhile are killed at random moments: what they were told is
+committed stays, and nothing else shows.
 
 A worker says over a pipe that it begins a commit, and that it has returned. When it is killed, the table must hold
 every commit that had returned, may hold the one under way, and holds it whole.
@@ -29,6 +30,10 @@ LONGEST_LIFE_SECONDS = 0.3
 PRELOADED = [
     "pandas",
     "tests.faults.test_kill",
+    "paimon_spark.metadata.expiration",
+    "paimon_spark.metadata.index_store",
+    "paimon_spark.compact.compaction",
+    "paimon_spark.compact.deletion_maintainer",
     "fastavro",
     "fastavro.write",
     "backports.zstd",
@@ -50,6 +55,13 @@ def work(path: str, first: int, compacting: bool, pipe: Connection) -> None:
         if compacting:
             PaimonTable.open(path).compact()
         number += 1
+
+
+def expire(path: str, pipe: Connection) -> None:
+    """Let snapshots expire, until killed."""
+    pipe.send(("begin", 0))
+    while True:
+        PaimonTable.open(path).expire_snapshots(2, 2, timedelta(0))
 
 
 def commit_of(number: int) -> pa.Table:
@@ -74,20 +86,29 @@ def expected(numbers: list[int]) -> dict[int, tuple[int | None, int | None]]:
     return {key: (value[0], value[1]) for key, value in rows.items()}
 
 
-def kill_once(path: str, first: int, compacting: bool, chance: random.Random) -> tuple[int, int]:
+def kill_once(path: str, first: int, kind: str, chance: random.Random) -> tuple[int, int]:
     """Start a worker and kill it; the last number that had ended and the last that had begun."""
     context = multiprocessing.get_context("forkserver")
     mine, theirs = context.Pipe(duplex=False)
-    worker = context.Process(target=work, args=(path, first, compacting, theirs))
-    worker.start()
+    workers = [context.Process(target=work, args=(path, first, kind != "writers", theirs))]
+    if kind == "expirers":
+        there, here = context.Pipe(duplex=False)
+        workers.insert(0, context.Process(target=expire, args=(path, here)))
+        workers[0].start()
+        assert there.recv() == ("begin", 0)
+    workers[-1].start()
     theirs.close()
     assert mine.recv() == ("begin", first)
-    time.sleep(chance.uniform(0, LONGEST_LIFE_SECONDS))
-    assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGKILL)
-    worker.join()
-    assert worker.exitcode == -signal.SIGKILL
     last = {"begin": first, "end": first - 1}
+    while kind == "expirers" and last["end"] < first + chance.randrange(3):
+        event, number = mine.recv()
+        last[event] = number
+    time.sleep(chance.uniform(0, LONGEST_LIFE_SECONDS))
+    for process in chance.sample(workers, len(workers)):
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
     while True:
         try:
             event, number = mine.recv()
@@ -98,29 +119,31 @@ def kill_once(path: str, first: int, compacting: bool, chance: random.Random) ->
     return last["end"], last["begin"]
 
 
-@pytest.mark.parametrize("compacting", [False, True], ids=["writers", "compactors"])
-def test_killed_processes_lose_nothing(tmp_path: Path, compacting: bool) -> None:
+@pytest.mark.parametrize(("kind", "usual"), [("writers", 40), ("compactors", 40), ("expirers", 20)])
+def test_killed_processes_lose_nothing(tmp_path: Path, kind: str, usual: int) -> None:
     multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
     chance = seeded("kills")
-    kills, committed, unanswered, compactions = sized(50, 1000), 0, 0, 0
+    kills, committed, unanswered, others, expired = sized(usual, 1000), 0, 0, 0, 0
     for table_number in range(kills // KILLS_A_TABLE):
         path = str(tmp_path / str(table_number))
-        PaimonTable.create(path, SCHEMA, ["id"], options=COMPACTORS if compacting else WRITERS)
+        PaimonTable.create(path, SCHEMA, ["id"], options=WRITERS if kind == "writers" else COMPACTORS)
         next_number = 0
         for _ in range(KILLS_A_TABLE):
-            ended, begun = kill_once(path, next_number, compacting, chance)
+            ended, begun = kill_once(path, next_number, kind, chance)
             table = PaimonTable.open(path)
-            appends = [s for s in table.snapshots() if s.commit_kind == "APPEND"]
-            assert ended + 1 <= len(appends) <= begun + 1
-            unanswered += len(appends) - (ended + 1)
-            next_number = len(appends)
             rows = {row["id"]: (row["worker"], row["half"]) for row in table.read().to_pylist()}
+            next_number = len(rows) // ROWS
+            assert ended + 1 <= next_number <= begun + 1
             assert rows == expected(list(range(next_number)))
-            assert table.check() == []
+            unanswered += next_number - (ended + 1)
+            assert table.check(all_snapshots=kind == "expirers") == []
         committed += next_number
-        compactions += len(table.snapshots()) - next_number
+        ids = table.metadata.snapshots.ids()
+        others += (ids[-1] if ids else 0) - next_number
+        expired += ids[0] - 1 if ids else 0
         table.remove_orphan_files(timedelta(0))
         assert table.remove_orphan_files(timedelta(0), dry_run=True) == []
         assert table.check(all_snapshots=True) == []
-    print(f"{kills} kills, {committed} commits ({unanswered} of them without an answer), {compactions} compactions")
+    print(f"{kills} kills, {committed} commits ({unanswered} unanswered), {others} compactions, {expired} expired")
     assert committed
+    assert (expired > 0) == (kind == "expirers")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +16,7 @@ import pyarrow.orc as orc
 import pytest
 
 from paimon_spark.errors import CorruptFile, NotFound, UnsupportedFeature
-from paimon_spark.files.row_groups import RowGroups, kept_rows
+from paimon_spark.files.row_groups import RowGroups
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.predicate import parse_predicate
@@ -203,16 +202,7 @@ def test_a_file_whose_rows_are_all_deleted_is_empty(stored: Stored) -> None:
 def test_groups_that_are_deleted_altogether_are_not_decoded() -> None:
     groups = RowGroups.choose([3, 2, 0, 4], np.array([True, True, True, False]), Deleted(frozenset([3, 4])))
     assert (groups.numbers, groups.ranges, groups.row_count) == ((0,), ((0, 3),), 3)
-
-
-@pytest.mark.parametrize("gone", [[], [0], [9999], [5, 6, 7], range(0, 10_000, 40), range(0, 10_000, 2), range(10_000)])
-def test_few_or_many_deleted_rows_are_left_out_alike(gone: Iterable[int]) -> None:
-    batch = _table().combine_chunks().to_batches()[0]
-    keep = np.ones(ROWS, np.bool_)
-    keep[list(gone)] = False
-    expected = [k for k in range(ROWS) if keep[k]]
-    kept = kept_rows(batch, keep)
-    assert kept.equals(batch.take(pa.array(expected, pa.int64())))
+    assert groups.keep.to_pylist() == [True, True, True]
 
 
 def test_a_missing_file_names_the_likely_reason(stored: Stored) -> None:

@@ -204,6 +204,21 @@ class JavaPaimon:
         mode = "full" if full else "normal"
         return self._commit(path, self._table(path, _with_mode(options, mode)), lambda writer: None, mode)
 
+    def expire(self, path: str | Path, retain_min: int, retain_max: int, retain_millis: int = 0) -> int:
+        """Expire snapshots, all that may go at once; their number."""
+        duration = self._java.java.time.Duration.ofMillis(retain_millis)
+        config = self._paimon.options.ExpireConfig.builder().snapshotTimeRetain(duration).snapshotMaxDeletes(1000)
+        config = config.snapshotRetainMin(retain_min).snapshotRetainMax(retain_max).build()
+        return int(self._table(path).newExpireSnapshots().config(config).expire())
+
+    def tag(self, path: str | Path, name: str, snapshot: int) -> None:
+        """Keep a snapshot under a name."""
+        self._table(path).createTag(name, snapshot)
+
+    def branch(self, path: str | Path, name: str, tag: str) -> None:
+        """A branch that begins at a tag."""
+        self._table(path).createBranch(name, tag)
+
     def _commit(self, path: str | Path, table: Any, write: Callable[[Any], None], compact: str) -> int | None:
         buckets = self._buckets(table) if compact in ("normal", "full") else []
         writer, commit = table.newWrite("java"), table.newCommit("java")

@@ -197,10 +197,10 @@ def test_publish_never_overwrites(tmp_path: Path) -> None:
 
 def test_an_expired_snapshot_says_what_is_left(tmp_path: Path) -> None:
     store = _filled(tmp_path, 4, 5)
-    with pytest.raises(
-        NotFound, match=r"snapshot 2 .* has expired or was never written; the earliest is 4, the latest 5"
-    ):
+    with pytest.raises(NotFound, match=r"snapshot 2 .* has expired; the earliest is 4, the latest 5.* tag it"):
         store.get(2)
+    with pytest.raises(NotFound, match=r"snapshot 6 .* does not exist; the earliest is 4, the latest 5"):
+        store.get(6)
 
 
 def test_a_snapshot_under_another_id_is_corrupt(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import logging
 import random
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,10 @@ from pyspark.errors import PySparkException
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.errors import NotFound
+from paimon_spark.read.scan import Scan
+from paimon_spark.read.split import Split
 from paimon_spark.spark.native_hash import file_number
+from paimon_spark.spark.native_plan import NativePlan
 from paimon_spark.types import DataField, parse_type
 from tests.spark.frames import load, rows
 from tests.spark.native import assert_native, plan_of
@@ -345,8 +348,27 @@ def test_a_file_that_is_gone_says_reload(spark: Any, path: str) -> None:
     table = _with_vectors(path, 30)
     for file in Path(path).rglob("data-*"):
         file.unlink()
-    with pytest.raises(NotFound, match=r"snapshot 4 of the table .* has expired.*read the table again"):
+    with pytest.raises(NotFound, match=r"a file of snapshot 4 of the table .* is gone.*load the table again"):
         paimon_spark.read(spark, table.path)
+
+
+def test_a_snapshot_that_expires_while_it_is_planned_says_reload(
+    spark: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _with_vectors(path, 30)
+    plan = NativePlan.of
+
+    def expire_meanwhile(scan: Scan, splits: Sequence[Split]) -> NativePlan:
+        planned = plan(scan, splits)
+        table.overwrite(_keyed(range(3)))
+        assert table.expire_snapshots(1, 1) == 4
+        return planned
+
+    monkeypatch.setattr(NativePlan, "of", expire_meanwhile)
+    with pytest.raises(NotFound, match=r"snapshot 4 of the table .* has expired.*load the table again.*tag it"):
+        paimon_spark.read(spark, table.path)
+    monkeypatch.undo()
+    assert paimon_spark.read(spark, table.path).count() == 3
 
 
 def test_a_damaged_page_is_an_error(spark: Any, path: str) -> None:
