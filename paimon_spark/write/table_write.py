@@ -152,11 +152,31 @@ class TableWrite:
     def abort(self, messages: Iterable[CommitMessage | None]) -> None:
         """Delete the files of a write that is given up. May be called more than once, and after a failed commit.
 
-        Files stay when a snapshot of this write exists, or when a commit left its outcome unknown.
+        Files stay when a snapshot of this write exists, or when a commit left its outcome unknown; also those of a
+        snapshot that has expired already.
         """
         if self._outcome_unknown or self._published or self.is_published():
             return
-        self._delete(entry for message in messages if message is not None for entry in message.entries)
+        entries = [entry for message in messages if message is not None for entry in message.entries]
+        with contextlib.suppress(PaimonError):
+            live = self._live_since(entries)
+            self._delete(entry for entry in entries if entry.file.name not in live)
+
+    def _live_since(self, entries: Iterable[ManifestEntry]) -> set[str]:
+        """The files in the partitions of ``entries`` at the oldest snapshot, if one since the write began has expired:
+        that may have been this write's. What it had and the oldest has not, nobody has.
+
+        :raises PaimonError: that cannot be found out
+        """
+        earliest = self.metadata.snapshots.earliest_id()
+        if earliest is None or earliest <= self.base_snapshot + 1:
+            return set()
+        from paimon_spark.metadata.live_files import holding, live_files, within
+
+        partitions = {entry.partition for entry in entries}
+        snapshot = self.metadata.snapshots.get(earliest)
+        live = live_files(self.metadata, snapshot, holding(partitions, self.schema), within(partitions))
+        return {entry.file.name for entry in live}
 
     def is_published(self) -> bool:
         """Whether a snapshot since the write began is by this write (its commit user is its own)."""

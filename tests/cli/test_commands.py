@@ -104,6 +104,24 @@ def test_compact(victim: Victim, capsys: Output) -> None:
     assert victim.breaches(all_snapshots=True) == []
 
 
+def test_expire(victim: Victim, capsys: Output) -> None:
+    path = victim.table.path
+    assert main(["expire", path, "--retain-min", "1"]) == 0
+    assert main(["expire", path, "--retain-min", "1", "--older-than", "0 s", "--max-deletes", "1"]) == 0
+    assert main(["expire", path, "--retain-max", "1", "--retain-min", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "0 snapshots expired, 1 to 3 are kept",
+        "1 snapshot expired, 2 to 3 are kept",
+        "1 snapshot expired, 3 to 3 are kept",
+    ]
+    assert main(["expire", path, "--retain-max", "1"]) == 1
+    assert "at least one snapshot stays" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["expire", path, "--older-than", "yesterday"])
+    assert "'yesterday' is no age such as '7 d'" in capsys.readouterr().err
+    assert victim.breaches(all_snapshots=True) == []
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import replace
 from datetime import timedelta
@@ -96,6 +97,30 @@ def test_a_commit_is_known_when_all_snapshots_of_its_user_have_expired(tmp_path:
     assert table.read().equals(rows)
     assert commit(path, "me", 3) == newest[0].id + 1
     assert commit(path, "new", 0) == newest[0].id + 2
+
+
+def test_an_abort_after_the_snapshot_has_expired_deletes_nothing(tmp_path: Path) -> None:
+    """Who gives up is not who committed: Spark has a process for each."""
+    path = new_table(tmp_path / "t")
+    committed, lost = (PaimonTable.open(path).new_write() for _ in range(2))
+    messages = []
+    for number, write in enumerate((committed, lost)):
+        task = write.task(0)
+        task.write(pa.table({"p": [1], "id": [number], "v": [1]}))
+        messages.append(task.finish())
+    here, there = copy.deepcopy(committed), committed
+    there.commit(messages[:1])
+    table = PaimonTable.open(path)
+    for value in range(3):
+        table.append(pa.table({"p": [1], "id": [9], "v": [value]}))
+    assert table.expire_snapshots(1, 1) == 3
+    before = files(path)
+    here.abort(messages[:1])
+    assert files(path) == before
+    lost.abort(messages[1:])
+    assert len(before - files(path)) == 1
+    assert table.check() == []
+    assert table.read().num_rows == 2
 
 
 def test_the_record_of_commits_has_a_bound(tmp_path: Path) -> None:
