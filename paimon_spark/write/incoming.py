@@ -177,6 +177,8 @@ class Incoming:
             raise InvalidInput(
                 f"column {field.name!r} is {field.type} but has {column.null_count} null values in {len(column)} rows"
             )
+        if _holds_text(field.type):
+            _check_text(column, field)
         if field.type.root in STRINGS and (field.type.length or 0) < MAX_LENGTH:
             _check_length(column, field)
         return column
@@ -223,6 +225,19 @@ def _default(field: DataField, target: pa.DataType) -> pa.Scalar:
         raise InvalidInput(
             f"column {field.name!r}: its default {field.default!r} is not a {field.type}: {problem}"
         ) from None
+
+
+def _holds_text(type_: DataType) -> bool:
+    inner = (type_.key, type_.element, *(f.type for f in type_.fields))
+    return type_.root in STRINGS or any(_holds_text(t) for t in inner if t is not None)
+
+
+def _check_text(column: pa.ChunkedArray, field: DataField) -> None:
+    """Refuse texts that are not UTF-8, which Spark lets pass: readers would stumble over them, each in its own way."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as problem:
+        raise InvalidInput(f"column {field.name!r}: a value is not UTF-8 text: {problem}") from None
 
 
 def _check_length(column: pa.ChunkedArray, field: DataField) -> None:
