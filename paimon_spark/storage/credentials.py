@@ -60,6 +60,7 @@ _NAMES = {
     },
 }
 _PATH_STYLE, _USE_TLS = "path-style-access", "connection-ssl-enabled"
+_FILES = frozenset({"service_account", "service_account_key"})
 _OAUTH_ENDPOINT = re.compile(r"https://[^/]+/([^/]+)/oauth2/.*")
 _PUBLIC = frozenset(
     {
@@ -142,7 +143,11 @@ def _known(kind: str, options: Mapping[str, str], account: str | None) -> dict[s
     for key, value in options.items():
         bare = _bare_name(kind, key.lower(), account)
         name = bare if bare in (_PATH_STYLE, _USE_TLS) else _NAMES[kind].get(bare)
-        if name is not None and known.setdefault(name, value) != value:
+        if name is None:
+            continue
+        if name not in _FILES and not (value.isascii() and value.isprintable()):
+            raise InvalidOption(f"option {key!r} has a line break or another character that cannot be sent to a store")
+        if known.setdefault(name, value) != value:
             raise InvalidOption(f"option {key!r} is given twice, under two spellings and with two values")
     return known
 

@@ -41,6 +41,14 @@ def test_two_values_for_one_thing_are_refused_without_showing_them() -> None:
     assert "CANARY" not in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["CANARY\n", "CAN\u00c1RY"])
+def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(value: str) -> None:
+    with pytest.raises(InvalidOption, match=r"'s3\.secret-key' has a line break") as caught:
+        client_config("s3", {"s3.secret-key": value})
+    assert "CAN" not in str(caught.value)
+    assert config("gs", {"gs.service-account-key": "{\n}"}) == {"service_account_key": "{\n}"}
+
+
 def test_endpoints() -> None:
     assert config("s3", {"s3.endpoint": "http://h:9000"}) == {"endpoint": "http://h:9000", "region": "us-east-1"}
     assert config("s3", {"fs.s3a.endpoint": "h:9000", "s3.region": "eu"}) == {
