@@ -11,7 +11,7 @@ run = home="$$($(1)/bin/python -m tests.java.jvm)" && \
 	JAVA_HOME="$$home" PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python" \
 	$(2) $(1)/bin/python
 
-.PHONY: help demo test lint soak bench bench-lookup bench-spark clean distclean
+.PHONY: help demo test lint soak bench bench-compact bench-lookup bench-spark clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo 'make lint       ruff and mypy'
 	@echo 'make soak       faults, kills, damage and races at full size; an hour or two'
 	@echo 'make bench      against pypaimon, its Rust core and Java; the last line is JSON'
+	@echo 'make bench-compact  compaction against Java, scans under deletion vectors, the whole path through Spark'
 	@echo 'make bench-lookup   the local lookup stores against those of Java'
 	@echo 'make bench-spark    scans in Spark: its own parquet reader, paimon_spark.read, the Python source'
 	@echo 'make clean      remove what builds and runs leave behind'
@@ -46,6 +47,9 @@ soak: $(VENV)/.installed
 
 bench: $(VENV)/.installed $(VENV_PYPAIMON)/.installed
 	@$(call run,$(VENV)) -m benchmarks
+
+bench-compact: $(VENV)/.installed
+	@$(call run,$(VENV)) -m benchmarks.compact
 
 bench-lookup: $(VENV)/.installed
 	@$(call run,$(VENV)) -m benchmarks.lookup

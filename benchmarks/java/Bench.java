@@ -5,9 +5,13 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
@@ -63,6 +67,10 @@ public class Bench {
             write(path, request.get("start").asLong(), request.get("end").asLong(), request.get("keys").asLong(), answer);
             return;
         }
+        if (request.get("command").asText().equals("compact")) {
+            measure(answer, 0, 0, () -> compact(path, request.get("full").asBoolean()));
+            return;
+        }
         int[] projection = projection(request.get("columns"));
         if (request.path("check").asBoolean()) {
             answer.put("checksum", checksum(path, projection));
@@ -104,6 +112,21 @@ public class Bench {
                 commit.commit(1, writer.prepareCommit(true, 1));
             }
         });
+    }
+
+    private static void compact(String path, boolean full) throws Exception {
+        FileStoreTable table = table(path).copy(Collections.singletonMap("write-only", "false"));
+        try (IOManager spill = IOManager.create(new File(path).getParent());
+                TableWriteImpl<?> writer = table.newWrite("bench");
+                TableCommitImpl commit = table.newCommit("bench")) {
+            writer.withIOManager(spill);
+            Set<Integer> buckets = new HashSet<>();
+            table.store().newScan().plan().files().forEach(file -> buckets.add(file.bucket()));
+            for (int bucket : buckets) {
+                writer.compact(BinaryRow.EMPTY_ROW, bucket, full);
+            }
+            commit.commit(1, writer.prepareCommit(true, 1));
+        }
     }
 
     private static GenericRow row(long r, long keys) {
