@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
+from paimon_spark.errors import UnsupportedFeature
 from paimon_spark.spark.failures import readable
 
 if TYPE_CHECKING:
@@ -23,6 +24,20 @@ if TYPE_CHECKING:
     from paimon_spark.spark.writer import PaimonWriter
 
 NAME = "paimon-py"
+
+
+class _NoStream:
+    """Stands for a stream that cannot be read: whatever Spark asks of it is refused."""
+
+    def __getattr__(self, question: str) -> Any:
+        """:raises UnsupportedFeature: always"""
+        with readable():
+            raise UnsupportedFeature(
+                f"{NAME} is not a source of Spark's streams; read the table with spark.read, again and again"
+            )
+
+    def stop(self) -> None:
+        """Nothing runs."""
 
 
 class PaimonDataSource(DataSource):  # type: ignore[misc]
@@ -76,3 +91,18 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
 
         with readable():
             return open_writer(self.options, schema, overwrite)
+
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802
+        """Refuse ``spark.readStream``, as soon as Spark asks the first question; what is raised here, it loses."""
+        return _NoStream()
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
+        """Refuse ``df.writeStream``.
+
+        :raises UnsupportedFeature: always
+        """
+        with readable():
+            raise UnsupportedFeature(
+                f"{NAME} is not a sink of Spark's streams; write each of their batches with df.write, in a function "
+                "given to writeStream.foreachBatch"
+            )

@@ -2,11 +2,11 @@
 
 The model never compacts: it keeps every record that was stored and folds them all (see ``tests/merge/reference.py``).
 So does a second table, which is ``write-only``. That must be what a table reads whose history was compacted, as long as
-the engine allows history to be forgotten. So deletes come with ``sequence.field`` only where it grows from row to row,
-and with groups nowhere, since what comes later but is older would not meet them any more; a ``sequence.field`` of
-partial-update only grows; and a partial-update that starts anew after a delete needs deletion vectors, because without,
-two new records (a delete, and an add after it) may become one add before they meet the row that the delete was for. In
-a write, a buffer that fits all rows folds them just like that, in the model too.
+the engine allows history to be forgotten. So deletes come with ``sequence.field`` or groups only where these grow from
+row to row, since what comes later but is older would not meet them any more; a ``sequence.field`` of partial-update
+only grows; and a partial-update that starts anew after a delete needs deletion vectors, because without, two new
+records (a delete, and an add after it) may become one add before they meet the row that the delete was for. In a write,
+a buffer that fits all rows folds them just like that, in the model too.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ class Case:
     deletes: bool = False
     late: bool = True
 
+    @property
+    def starts_anew(self) -> bool:
+        """Whether a delete removes what was there, so that the row starts anew after it."""
+        return self.remove_on_delete or any(group.removes for group in self.groups)
+
     def definition(self) -> Table:
         """The table as the model sees it."""
         return Table(
@@ -76,6 +81,16 @@ CASES = [
     Case({"ignore-delete": "true"}, ignore_delete=True, deletes=True),
     Case({"partial-update.remove-record-on-delete": "true"}, remove_on_delete=True, deletes=True),
     Case({"sequence.field": "t"}, sequence=("t",), late=False),
+    Case(
+        {
+            "fields.t.sequence-group": "a",
+            "fields.s2.sequence-group": "c,x",
+            "partial-update.remove-record-on-sequence-group": "t",
+        },
+        groups=(Group(("t",), ("a",), removes=True), Group(("s2",), ("c", "x"))),
+        deletes=True,
+        late=False,
+    ),
     Case(
         {"fields.s1.sequence-group": "a", "fields.s2,t.sequence-group": "c,x"},
         groups=(Group(("s1",), ("a",)), Group(("s2", "t"), ("c", "x"))),
@@ -115,7 +130,7 @@ def by_key(rows: pa.Table) -> pa.Table:
 
 
 class Rows:
-    """Makes rows; ``t`` grows from row to row unless late versions are allowed."""
+    """Makes rows; ``t`` and ``s2`` grow from row to row unless late versions are allowed."""
 
     def __init__(self, rng: random.Random, case: Case) -> None:
         self._rng = rng
@@ -130,7 +145,7 @@ class Rows:
         rng, case = self._rng, self._case
         self._t += 1
         kind = rng.choices(KINDS, (6, 1, 3, 3) if case.deletes else (6, 0, 3, 0))[0]
-        if case.remove_on_delete and kind == "-U":
+        if case.starts_anew and kind == "-U":
             kind = "+U"
         values: dict[str, Any] = {"k": k, "b": "αβ"[k % 2]}
         for name, type_ in COLUMNS.items():
@@ -138,9 +153,10 @@ class Rows:
                 value = rng.randrange(9)
                 values[name] = None if rng.random() < 0.3 else str(value) if type_ == pa.string() else value
         if not case.late:
-            values["t"] = self._t
-        if case.remove_on_delete and kind == "-D":
+            values["t"] = values["s2"] = self._t
+        if case.starts_anew and kind == "-D":
             values = {**dict.fromkeys(COLUMNS), "k": k, "b": "αβ"[k % 2]}
+            values["t"] = None if case.late else self._t
         values["op"] = kind
         return values
 
@@ -168,7 +184,7 @@ def drawn_options(rng: random.Random, case: Case, keys: int) -> dict[str, str]:
         "read.batch-size": str(rng.choice([7, 1000, 65_536] if small else [300, 1000, 65_536])),
         "parquet.block.size": rng.choice(["1", "128 mb"] if small else ["20 kb", "128 mb"]),
     }
-    if case.remove_on_delete:
+    if case.starts_anew:
         options |= {"deletion-vectors.enabled": "true", "write-buffer-size": "256 mb"}
     return options
 
