@@ -90,21 +90,24 @@ def test_64_bit_vectors_stay_64_bit_vectors(golden: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("seed", range(8))
 def test_java_and_we_take_turns(java: JavaPaimon, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    engine = ["deduplicate", "partial-update"][seed % 2]
+    merging = {"merge-engine": ["deduplicate", "partial-update"][seed % 2]}
+    if seed % 4 == 3:
+        merging["fields.n.sequence-group"] = "d,s"
     options = {
+        **merging,
         "bucket": str(rng.randrange(1, 3)),
-        "merge-engine": engine,
         "deletion-vectors.enabled": "true",
         "lookup.local-file-type": rng.choice(["hash", "sort"]),
         "target-file-size": rng.choice(["10 kb", "128 mb"]),
     }
     path = tmp_path / "default.db" / "t"
     table = PaimonTable.create(str(path), SCHEMA, ["k"], options=options)
-    plain = PaimonTable.create(
-        str(tmp_path / "plain"), SCHEMA, ["k"], options={"bucket": "1", "merge-engine": engine, "write-only": "true"}
-    )
+    uncompacted = {**merging, "bucket": "1", "write-only": "true"}
+    plain = PaimonTable.create(str(tmp_path / "plain"), SCHEMA, ["k"], options=uncompacted)
     for turn in range(6):
         data = _batch(rng, 4000, 3000 if turn == 0 else rng.choice([5, 60, 700]))
+        if "fields.n.sequence-group" in merging:  # what a null there makes of a lone record depends on Java's way to it
+            data = data.set_column(3, SCHEMA[3], data["n"].fill_null(0))
         plain.append(data)
         if rng.random() < 0.5:
             java.append(path, data, compact=rng.choice(["auto", "full"]))
