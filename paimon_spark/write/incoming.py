@@ -7,6 +7,7 @@ null, which in a partial-update table means "unknown".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -107,7 +108,8 @@ def check_columns(schema: TableSchema, data: pa.Schema) -> None:
 
     :raises InvalidInput: every problem of the schema in one message
     """
-    problems = [f"column {name!r} is there twice" for name in set(data.names) if data.names.count(name) > 1]
+    given = Counter(data.names)
+    problems = [f"column {name!r} is there twice" for name, count in given.items() if count > 1]
     known = {f.name: f for f in schema.fields}
     for column in data:
         field = known.get(column.name)
@@ -117,14 +119,14 @@ def check_columns(schema: TableSchema, data: pa.Schema) -> None:
             problems.append(f"column {column.name!r} is {column.type}, which does not fit {field.type}; cast it first")
     keys = set(schema.primary_keys) | set(schema.partition_keys)
     for field in schema.fields:
-        if field.name in data.names:
+        if field.name in given:
             continue
         if field.name in schema.primary_keys:
             problems.append(f"primary-key column {field.name!r} is missing")
         elif field.name not in keys and not field.type.nullable and field.default is None:
             problems.append(f"column {field.name!r} is NOT NULL and missing")
     rowkind = schema.options.get_option(ROWKIND_FIELD)
-    if rowkind is not None and rowkind not in data.names:
+    if rowkind is not None and rowkind not in given:
         problems.append(f"column {rowkind!r} gives the row kind (option rowkind.field) and is missing")
     if problems:
         raise InvalidInput("the data does not fit the table: " + "; ".join(problems))
@@ -167,8 +169,9 @@ class Incoming:
 
     def _column(self, table: pa.Table, field: DataField) -> pa.ChunkedArray:
         target = arrow_type(field.type)
-        if field.name in table.column_names:
-            column = _cast(table.column(field.name), target, field)
+        position = table.schema.get_field_index(field.name)
+        if position >= 0:
+            column = _cast(table.column(position), target, field)
         else:
             column = pa.chunked_array([pa.nulls(table.num_rows, target)])
         if field.default is not None and column.null_count:

@@ -17,6 +17,7 @@ from paimon_spark.merge.sorted_merge import fold, merge_runs
 from paimon_spark.types import DataField
 from tests.merge.records import NO_SEQUENCE, engine_of, fields_of, fold_records, keys_of, to_records, to_rows
 from tests.merge.reference import Group, Record, Refused, Table, merge
+from tests.sizes import seeded, sized
 
 FIELDS = fields_of(
     k="BIGINT NOT NULL",
@@ -177,6 +178,10 @@ def check(
 @settings(max_examples=500, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_fold_agrees_with_the_reference(seed: int) -> None:
+    check_fold(seed)
+
+
+def check_fold(seed: int) -> None:
     rng = random.Random(seed)
     table = random_table(rng)
     engine = engine_of(options_of(table), FIELDS)
@@ -194,6 +199,10 @@ def test_fold_agrees_with_the_reference(seed: int) -> None:
 @settings(max_examples=500, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_merging_runs_agrees_with_the_reference(seed: int) -> None:
+    check_merge(seed)
+
+
+def check_merge(seed: int) -> None:
     rng = random.Random(seed)
     table = random_table(rng)
     engine = engine_of(options_of(table), FIELDS)
@@ -206,6 +215,19 @@ def test_merging_runs_agrees_with_the_reference(seed: int) -> None:
     streams = [batches(rng, run, projection, with_sequence) for run in runs]
     windows = merge_runs(streams, FIELDS[:1], engine, window_rows=rng.choice([1, 2, 7, 1000]))
     check(table, projection, written, lambda: [r for rows in windows for r in to_records(rows)], with_sequence)
+
+
+@pytest.mark.parametrize("check_one", [check_fold, check_merge])
+def test_thousands_of_histories(check_one: Callable[[int], None]) -> None:
+    """Without Hypothesis, whose care takes longer than a case: runs, their files and batches, windows and columns are
+    drawn by lot, and the result depends on none of them."""
+    chance = seeded(check_one.__name__)
+    for _ in range(sized(2000, 500_000)):
+        seed = chance.randrange(2**32)
+        try:
+            check_one(seed)
+        except BaseException as problem:
+            raise AssertionError(f"seed {seed}") from problem
 
 
 @pytest.mark.parametrize("removing", [1, 2, 3])
