@@ -43,7 +43,8 @@ test: lint $(VENV_SPARK40)/.installed $(VENV_PYPAIMON)/.installed
 
 soak: $(VENV)/.installed
 	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s tests/faults tests/storage tests/spark/cluster \
-		tests/compact/test_random_compactions.py
+		tests/compact/test_random_compactions.py tests/merge/test_merge_reference.py \
+		tests/table/test_determinism.py tests/table/test_big_rows.py
 
 bench: $(VENV)/.installed $(VENV_PYPAIMON)/.installed
 	@$(call run,$(VENV)) -m benchmarks
