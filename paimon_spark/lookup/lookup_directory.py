@@ -12,13 +12,14 @@ A name says all that a file's content depends on, so a published file is never c
 whoever holds the name's lock, in a directory of its own that is then renamed: that is the publication, and it is
 atomic. The kernel releases the lock of a killed builder; what it leaves is a ``.build-`` directory, which nobody
 reads and the next holder of the lock deletes. Dropping renames first, then deletes; a process that has the file open
-keeps reading.
+keeps reading. So anybody may drop any published file at any time: whoever needs it again builds it again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import shutil
 import stat
@@ -30,6 +31,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from paimon_spark.errors import StorageError
+
+LOG = logging.getLogger("paimon_spark.lookup")
+
+SIZE, AGE, EXPLICIT, DAMAGED, CLOSED = "size", "age", "explicit", "damaged", "closed"
+"""Why a lookup file leaves: there are too many bytes, nobody used it, its data file or its owner is gone, its bytes are
+not what was written; the last leaves the file to the node's other processes."""
 
 _DATA = "data"
 _BUILD, _DROP, _LOCK = ".build-", ".drop-", ".lock-"
@@ -67,13 +74,19 @@ class LookupDirectory:
             status = os.lstat(self.path)
         except OSError as problem:
             raise StorageError(f"cannot make the lookup directory {self.path}: {problem}") from problem
+        self._refuse_unless_private(status)
+        try:
+            self._delete_leftovers()
+        except OSError as problem:
+            raise StorageError(f"cannot clean up the lookup directory {self.path}: {problem}") from problem
+
+    def _refuse_unless_private(self, status: os.stat_result) -> None:
         private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
         if not private:
             raise StorageError(
                 f"the lookup directory {self.path} must be a directory, not a link, that only this user can enter "
                 "(0700); remove it or choose another local directory"
             )
-        self._delete_leftovers()
 
     def obtain(self, name: str, build: Callable[[str], None]) -> str:
         """The path of the published file ``name``; ``build(path)`` makes file and sidecar if there is none yet.
@@ -89,43 +102,73 @@ class LookupDirectory:
             self._build(name, build)
         return path
 
-    def drop(self, name: str) -> None:
-        """Delete a published file; one that is gone already is fine."""
+    def drop(self, name: str) -> bool:
+        """Delete a published file; whether there was one. One that cannot be deleted stays, and is said so in the log:
+        the next process to need the room tries again."""
         trash = os.path.join(self.path, _DROP + uuid.uuid4().hex)
-        with contextlib.suppress(FileNotFoundError):
+        try:
             os.rename(os.path.join(self.path, name), trash)
+        except FileNotFoundError:
+            return False
+        except OSError as problem:
+            LOG.warning("lookup file %s in %s cannot be dropped: %s", name, self.path, problem)
+            return False
         shutil.rmtree(trash, ignore_errors=True)
+        return True
+
+    def names(self, prefix: str) -> list[str]:
+        """The published files whose names begin so, by one listing of the directory; none when that fails.
+
+        Requires: the prefix is not empty.
+        """
+        try:
+            return [name for name in os.listdir(self.path) if name.startswith(prefix)]
+        except OSError as problem:
+            LOG.warning("the lookup directory %s cannot be listed: %s", self.path, problem)
+            return []
 
     def files(self) -> list[PublishedFile]:
-        """All published files, the one unused for longest first."""
+        """All published files, the one unused for longest first.
+
+        :raises StorageError: the directory cannot be listed
+        """
         found = []
-        for entry in os.scandir(self.path):
-            if entry.name.startswith("."):
-                continue
-            with contextlib.suppress(OSError):
-                size = sum(part.stat(follow_symlinks=False).st_size for part in os.scandir(entry.path))
-                found.append(PublishedFile(entry.name, size, entry.stat(follow_symlinks=False).st_mtime))
+        try:
+            for entry in os.scandir(self.path):
+                if entry.name.startswith("."):
+                    continue
+                with contextlib.suppress(OSError):
+                    size = sum(part.stat(follow_symlinks=False).st_size for part in os.scandir(entry.path))
+                    found.append(PublishedFile(entry.name, size, entry.stat(follow_symlinks=False).st_mtime))
+        except OSError as problem:
+            raise StorageError(f"cannot list the lookup directory {self.path}: {problem}") from problem
         return sorted(found, key=lambda file: file.used)
 
-    def trim(self, max_bytes: int | None, unused_seconds: float, spare: str | None = None) -> list[str]:
-        """Drop files that no process has used for ``unused_seconds``, then the least recently used ones until the rest
-        take no more than ``max_bytes``; never ``spare``. Returns the names dropped."""
-        files = [file for file in self.files() if file.name != spare]
-        total = sum(file.size for file in self.files())
-        dropped = []
+    def excess(self, max_bytes: int | None, unused_seconds: float, spare: str | None = None) -> dict[str, str]:
+        """The files to drop, and why: those that no process has used for ``unused_seconds``, and the least recently
+        used ones until the rest take no more than ``max_bytes``; never ``spare``."""
+        files = self.files()
+        total = sum(file.size for file in files)
+        oldest = time.time() - unused_seconds
+        leaving = {}
         for file in files:
-            if file.used < time.time() - unused_seconds or (max_bytes is not None and total > max_bytes):
-                self.drop(file.name)
+            too_large = max_bytes is not None and total > max_bytes
+            if file.name != spare and (file.used < oldest or too_large):
+                leaving[file.name] = AGE if file.used < oldest else SIZE
                 total -= file.size
-                dropped.append(file.name)
-        return dropped
+        return leaving
 
     def touch(self, name: str) -> bool:
-        """Note that a published file is used; whether it exists."""
+        """Note that a published file is used; whether it exists.
+
+        :raises StorageError: the local disk fails
+        """
         try:
             os.utime(os.path.join(self.path, name), follow_symlinks=False)
         except FileNotFoundError:
             return False
+        except OSError as problem:
+            raise StorageError(f"cannot use the lookup file {name} in {self.path}: {problem}") from problem
         return True
 
     def _build(self, name: str, build: Callable[[str], None]) -> None:
@@ -147,7 +190,7 @@ class LookupDirectory:
         try:
             descriptor = os.open(path, flags, 0o600)
         except OSError as problem:
-            raise StorageError(f"cannot open the lock {path}: {problem}") from problem
+            raise StorageError(f"cannot open the lock of a lookup file, {path}: {problem}") from problem
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

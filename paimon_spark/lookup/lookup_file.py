@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 
 import pyarrow as pa
 
-from paimon_spark.lookup.lookup_directory import LookupDirectory
+from paimon_spark.lookup.lookup_directory import CLOSED, LOG, LookupDirectory
 from paimon_spark.lookup.stores import StoreReader
-
-LOG = logging.getLogger("paimon_spark.lookup")
-
-SIZE, AGE, EXPLICIT, CLOSED = "size", "age", "explicit", "closed"
 
 
 class LookupFile:

@@ -1,7 +1,9 @@
 """LookupFileCache: the lookup files that this process has open, bounded in bytes on disk and in time unused.
 
 All buckets of a process share one. Evicting a file deletes it from the node's directory at once. A file that is greater
-than the bound still answers the batch that asked for it, and is evicted right after.
+than the bound still answers the batch that asked for it, and is evicted right after. The bound is also that of the
+directory: whoever builds or opens a file drops those of other processes that nobody used for long or that are too
+many. A process reads on in a file that another has dropped, and its bytes are free when it lets go of it.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from dataclasses import dataclass
 
 from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.lookup.block_cache import LookupMemory
-from paimon_spark.lookup.lookup_directory import LookupDirectory
-from paimon_spark.lookup.lookup_file import AGE, EXPLICIT, LOG, SIZE, LookupFile
+from paimon_spark.lookup.lookup_directory import AGE, DAMAGED, EXPLICIT, LOG, SIZE, LookupDirectory
+from paimon_spark.lookup.lookup_file import LookupFile
 from paimon_spark.lookup.lookup_options import (
     CACHE_FILE_RETENTION,
     CACHE_HIGH_PRIORITY_RATIO,
@@ -76,14 +78,14 @@ class LookupFileCache:
             file.unpin()
             self._evict()
 
-    def drop(self, name: str) -> None:
-        """Delete a file: its data file is gone, or its owner closes."""
+    def drop(self, name: str, reason: str = EXPLICIT) -> None:
+        """Delete a file, open here or not, and say why."""
         with self._lock:
             known = self._files.pop(name, None)
-        if known is None:
-            self.directory.drop(name)
-        else:
-            known[0].drop(EXPLICIT)
+        if known is not None:
+            known[0].drop(reason)
+        elif self.directory.drop(name):
+            LOG.info("lookup file %s left (%s): it was not open in this process", name, reason)
 
     def release(self, name: str) -> None:
         """Close a file and leave it to the node's other processes."""
@@ -123,7 +125,7 @@ class LookupFileCache:
             if last:
                 raise
             LOG.warning("lookup file %s is built again: %s", source.name, problem)
-            self.directory.drop(source.name)
+            self.drop(source.name, DAMAGED)
             return None
         file = LookupFile(source.name, source.data_file, reader, self.directory)
         with self._lock:
@@ -132,7 +134,8 @@ class LookupFileCache:
                 return None
             self._files[source.name] = (file, self._clock())
         self._evict(spare=source.name)
-        self.directory.trim(self._max_bytes, self._retention, spare=source.name)
+        for name, reason in self.directory.excess(self._max_bytes, self._retention, spare=source.name).items():
+            self.drop(name, reason)
         return file
 
     def _evict(self, spare: str | None = None) -> None:

@@ -6,6 +6,14 @@ through its lookup file, which is built from it the first time (``lookup_file_ca
 their physical positions: what is deleted is decided at the lookup, by the deletion vector that the file has then. A
 lookup file therefore never goes stale, and a hit on a deleted row is no hit: the search goes on below.
 
+A lookup file outlives the process that built it, and is found again by its name::
+
+    <bucket>-<data file>-<all that the content depends on>-<bucket and data file, readable>.<processor>.<kind>
+
+The first three are hashes. So whoever opens a bucket can drop the files of data files that it no longer has, whoever
+built them, by one listing. A data file that only another worker knows loses its lookup file that way as well; the
+worker goes on reading, or builds it again.
+
 Source: ``LookupLevels``, ``LookupUtils`` of Apache Paimon.
 """
 
@@ -13,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +29,12 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_spark.arrays import is_valid, strings, to_arrow
-from paimon_spark.errors import InvalidInput
+from paimon_spark.errors import CorruptFile, InvalidInput
 from paimon_spark.files.key_values import KeyValues
 from paimon_spark.files.reader import read_data_file
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.file_index import FileIndex
+from paimon_spark.lookup.lookup_directory import DAMAGED, LOG
 from paimon_spark.lookup.lookup_file_cache import LookupFileCache, LookupSource
 from paimon_spark.lookup.lookup_options import (
     BLOOM_FILTER_ENABLED,
@@ -97,18 +106,23 @@ class LookupLevels:
         self._cache = cache
         self._types = [field.type for field in bucket.schema.key_fields]
         self._index = FileIndex(self._types)
-        self._used: dict[str, str] = {}
-        self._files: dict[str, DataFile] = {}
+        self._prefix = _hash(bucket.name) + "-"
+        self._used: set[str] = set()
+        self._names: set[str] = set()
         self._levels: dict[int, list[DataFile]] = {}
-        self.update(files)
+        self._arrange(files)
+        self._drop_dead()
 
     def update(self, files: Sequence[DataFile]) -> None:
         """The bucket's files are these now. Lookup files of files that are gone are deleted; a file that only moved to
         another level keeps its own."""
-        gone = set(self._files) - {file.name for file in files}
-        for name in gone:
-            self.drop_file(name)
-        self._files = {file.name: file for file in files}
+        before = self._names
+        self._arrange(files)
+        if before - self._names:
+            self._drop_dead()
+
+    def _arrange(self, files: Sequence[DataFile]) -> None:
+        self._names = {file.name for file in files}
         levels: dict[int, list[DataFile]] = {}
         for file in files:
             levels.setdefault(file.level, []).append(file)
@@ -154,28 +168,35 @@ class LookupLevels:
         return search.hits(self._processor)
 
     def drop_file(self, name: str) -> None:
-        """The data file of that name is gone: delete its lookup file."""
-        known = self._used.pop(name, None)
-        if known is not None:
-            self._cache.drop(known)
+        """The data file of that name is gone: delete its lookup files, whoever built them."""
+        self._drop(self._cache.directory.names(f"{self._prefix}{_hash(name)}-"))
 
     def close(self, keep: bool = False) -> None:
-        """Delete the lookup files of this bucket; with ``keep``, close them and leave them to whoever comes next."""
-        for name in self._used.values():
-            if keep:
+        """Delete the lookup files of this bucket, whoever built them; with ``keep``, close them and leave them to
+        whoever comes next."""
+        if keep:
+            for name in self._used:
                 self._cache.release(name)
-            else:
-                self._cache.drop(name)
-        self._used.clear()
+            self._used.clear()
+        else:
+            self._drop([*self._used, *self._cache.directory.names(self._prefix)])
+
+    def _drop_dead(self) -> None:
+        """Delete the lookup files of data files that the bucket does not have."""
+        live = {_hash(name) for name in self._names}
+        found = self._cache.directory.names(self._prefix)
+        self._drop([name for name in found if name.removeprefix(self._prefix).split("-")[0] not in live])
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._cache.drop(name)
+            self._used.discard(name)
 
     def _ask(self, file: DataFile, rows: Int64s, search: _Search, vectors: CurrentVectors | None) -> None:
         """Ask one file for the keys numbered ``rows``, and note the hits that are not deleted."""
         if not len(rows):
             return
-        source = self._source(file)
-        self._used[file.name] = source.name
-        with self._cache.use(source) as lookup_file:
-            values = lookup_file.get_many(search.keys.take(to_arrow(rows)))
+        values = self._values(file, search.keys.take(to_arrow(rows)))
         found = is_valid(values)
         if not found.any():
             return
@@ -185,6 +206,20 @@ class LookupLevels:
             alive = ~self._deleted(values, vector)
             rows, values = rows[alive], values.filter(to_arrow(alive))
         search.add(file, rows, values)
+
+    def _values(self, file: DataFile, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The value of each key in one file, null where absent. A lookup file that turns out to be damaged is built
+        again, once."""
+        source = self._source(file)
+        self._used.add(source.name)
+        with self._cache.use(source) as lookup_file:
+            try:
+                return lookup_file.get_many(keys)
+            except CorruptFile as problem:
+                LOG.warning("lookup file %s is built again: %s", source.name, problem)
+        self._cache.drop(source.name, DAMAGED)
+        with self._cache.use(source) as lookup_file:
+            return lookup_file.get_many(keys)
 
     def _deleted(self, values: pa.BinaryArray, vector: DeletionVector) -> Mask:
         positions = self._processor.decode(values).positions
@@ -197,9 +232,8 @@ class LookupLevels:
         bucket, processor = self._bucket, self._processor
         kind = bucket.schema.options.get_option(LOCAL_FILE_TYPE)
         content = (bucket.name, file.name, file.schema_id, kind, processor, self._index.order.name)
-        digest = hashlib.sha256(repr(content).encode()).hexdigest()[:24]
         readable = re.sub(r"[^A-Za-z0-9._-]", "_", f"{bucket.name[-40:]}-{file.name[-80:]}")
-        name = f"{digest}-{readable}.{processor.name}.{kind}"
+        name = f"{self._prefix}{_hash(file.name)}-{_hash(repr(content))}-{readable}.{processor.name}.{kind}"
         return LookupSource(name, bucket.path(file), lambda path: self._build(file, path), self._open)
 
     def _open(self, path: str, memory: LookupMemory) -> StoreReader:
@@ -242,6 +276,10 @@ class LookupLevels:
             load = options.get_option(HASH_LOAD_FACTOR)
             return HashLookupStore.writer(path, rows, rate, compression, page, load, zstd_level=level)
         return SortLookupStore.writer(path, rows, rate, compression, page, self._index.order, zstd_level=level)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 class _Search:

@@ -136,18 +136,19 @@ def test_spark_says_where_local_files_go(tmp_path: Path, monkeypatch: pytest.Mon
     assert os.path.isdir(local_directory())
 
 
-def test_trim_drops_what_is_old_and_what_is_too_much(tmp_path: Path) -> None:
+def test_what_is_old_and_what_is_too_much_is_to_leave(tmp_path: Path) -> None:
     directory = LookupDirectory(str(tmp_path))
     for number in range(4):
         path = directory.obtain(f"file {number}", build_pairs)
         os.utime(os.path.dirname(path), (1_000_000 + number, 1_000_000 + number))
     size = directory.files()[0].size
     directory.touch("file 1")
-    assert directory.trim(None, 3600) == ["file 0", "file 2", "file 3"]
-    for number in range(4):
-        directory.obtain(f"file {number}", build_pairs)
-    assert directory.trim(2 * size, 3600, spare="file 1") == ["file 0", "file 2"]
-    assert sum(file.size for file in directory.files()) <= 2 * size
+    assert directory.excess(None, 3600) == {"file 0": "age", "file 2": "age", "file 3": "age"}
+    assert directory.excess(2 * size, 3600, spare="file 0") == {"file 2": "age", "file 3": "age"}
+    for number in (0, 2, 3):
+        directory.touch(f"file {number}")
+    assert directory.excess(2 * size, 3600, spare="file 1") == {"file 0": "size", "file 2": "size"}
+    assert directory.excess(None, 3600) == {}
 
 
 def fill_disk(kind: str, directory: Path, limit: int) -> None:
