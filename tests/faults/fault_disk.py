@@ -1,9 +1,9 @@
-"""FaultDisk: a file system on which the Nth call fails, underneath LocalStorage.
+"""FaultDisk: a file system on which the Nth call fails, underneath LocalStorage or local lookup files.
 
 Counted are the calls that touch the disk: link, fsync, unlink, replace, mkdir, open, scandir, stat, and the reads and
 writes of files. A write that fails may have written a half (the disk is full), and any call may have been done
 although it reports an error. Or the disk is full from the Nth call on: what needs room fails with ENOSPC, a write after
-a half, while files can still be read and deleted.
+a half, while files can still be read and deleted. In lookup files a call may be the last one of its process instead.
 """
 
 from __future__ import annotations
@@ -11,17 +11,24 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from paimon_spark.lookup import local_file, lookup_directory
 from paimon_spark.storage import local
 from tests.faults.fault_storage import AFTER, BEFORE, TORN
 
 FULL = "full"
 TAKES_ROOM = frozenset({"link", "replace", "mkdir", "open", "write", "fsync"})
 CALLS = frozenset({"link", "fsync", "unlink", "replace", "mkdir", "open", "scandir", "stat"})
+LOOKUP_CALLS = frozenset(
+    {"mkdir", "open", "writev", "rename", "utime", "lstat", "listdir", "scandir", "pread", "unlink"}
+)
+ENDED, ENDED_HALFWAY = "killed before", "killed halfway"
 
 
 class FaultDisk:
@@ -39,6 +46,11 @@ class FaultDisk:
         """Put this disk under LocalStorage."""
         monkeypatch.setattr(local, "os", _Os(self))
         monkeypatch.setattr(local, "io", _Io(self))
+
+    def install_under_lookups(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Put this disk, which is full when it fails, under lookup files and their directory."""
+        for module in (local_file, lookup_directory):
+            monkeypatch.setattr(module, "os", _LookupOs(self, os))
 
     def strikes(self, call: str) -> str | None:
         """Count a call; the fault that it is to have, or None."""
@@ -71,6 +83,30 @@ class _Os:
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)
         return self._disk.failing(name, real) if name in CALLS else real
+
+
+class _LookupOs:
+    def __init__(self, disk: FaultDisk, real: ModuleType) -> None:
+        self._disk, self._real = disk, real
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._real, name)
+        return self._counted(name, real) if name in LOOKUP_CALLS else real
+
+    def _counted(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **options: Any) -> Any:
+            fault = self._disk.strikes(name)
+            if fault is None:
+                return real(*args, **options)
+            if name == "writev" and fault in (TORN, ENDED_HALFWAY):
+                os.write(args[0], args[1][0][: max(1, len(args[1][0]) // 2)])
+            if fault in (ENDED, ENDED_HALFWAY):
+                os.kill(os.getpid(), signal.SIGKILL)
+            if fault == AFTER:
+                real(*args, **options)
+            raise OSError(errno.ENOSPC, f"injected fault in {name}: no space left on device")
+
+        return counted
 
 
 class _Io:

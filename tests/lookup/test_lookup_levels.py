@@ -7,109 +7,17 @@ import logging
 import os
 import random
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import InvalidInput, InvalidOption
-from paimon_spark.files.key_values import KeyValues
-from paimon_spark.files.writer import RollingWriter
-from paimon_spark.lookup import Bucket, LookupDirectory, LookupFileCache, LookupLevels, ValueProcessor, value_processor
+from paimon_spark.lookup import LookupDirectory, LookupFileCache, ValueProcessor, value_processor
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.lookup_file_cache import process_cache
-from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.deletion_vector import DeletionVector
-from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.options import Options
-from paimon_spark.storage.local import LocalStorage
-from paimon_spark.types import DataField, arrow_type, parse_type
-
-STORAGE = LocalStorage()
-FIELDS = (
-    DataField(0, "k", parse_type("BIGINT NOT NULL")),
-    DataField(1, "n", parse_type("STRING NOT NULL")),
-    DataField(2, "v", parse_type("DOUBLE")),
-    DataField(3, "s", parse_type("STRING")),
-)
-Row = tuple[int, str, float | None, str | None]
-
-
-def schema_of(kind: str = "sort", **options: str) -> TableSchema:
-    named = {name.replace("__", "-").replace("_", "."): value for name, value in options.items()}
-    return TableSchema(0, FIELDS, 3, (), ("k", "n"), Options({"lookup.local-file-type": kind, **named}))
-
-
-class Levels:
-    """A bucket in a directory, and what its files hold."""
-
-    def __init__(self, root: Path, schema: TableSchema) -> None:
-        self.root = root
-        self.schema = schema
-        self.files: list[DataFile] = []
-        self.rows: dict[str, list[Row]] = {}
-        self.sequences: dict[str, int] = {}
-        self._sequence = 0
-
-    def add(self, level: int, rows: list[Row], **options: str) -> DataFile:
-        """One file of rows (any order), all newer than those added before."""
-        rows = sorted(rows, key=lambda row: (row[0], row[1]))
-        columns = list(zip(*rows, strict=True))
-        values = pa.table(
-            [pa.array(column, arrow_type(field.type)) for column, field in zip(columns, FIELDS, strict=True)],
-            names=["k", "n", "v", "s"],
-        )
-        sequence = np.arange(self._sequence, self._sequence + len(rows))
-        writer = RollingWriter(STORAGE, str(self.root / "bucket-0"), self.schema, self.schema.options, level, 0)
-        writer.write(KeyValues(values, sequence))
-        (file,) = writer.close()
-        self.files.append(file)
-        self.rows[file.name] = rows
-        self.sequences[file.name] = self._sequence
-        self._sequence += len(rows)
-        return file
-
-    def bucket(self) -> Bucket:
-        directory = f"{self.root}/bucket-0"
-        return Bucket(directory, STORAGE, self.schema, lambda file: f"{directory}/{file.name}", lambda _: self.schema)
-
-    def open(self, processor: ValueProcessor, cache: LookupFileCache) -> LookupLevels:
-        return LookupLevels(self.bucket(), self.files, processor, cache)
-
-    def expected(self, key: tuple[int, str], start: int, deleted: dict[str, set[int]]) -> tuple[str, int, Row] | None:
-        """File name, position and row of the newest version at ``start`` or below that is not deleted."""
-        newest_first = sorted(self.files, key=lambda f: (f.level, -f.max_sequence))
-        for file in newest_first:
-            if file.level >= start:
-                for position, row in enumerate(self.rows[file.name]):
-                    if row[:2] == key and position not in deleted.get(file.name, ()):
-                        return file.name, position, row
-        return None
-
-
-def cache_in(path: Path, max_bytes: int | None = None, memory: int = 1 << 24) -> LookupFileCache:
-    path.mkdir(exist_ok=True)
-    return LookupFileCache(LookupDirectory(str(path)), LookupMemory(memory), max_bytes)
-
-
-def columns_of(keys: Sequence[tuple[int, str]]) -> list[pa.Array]:
-    return [pa.array([k for k, _ in keys], pa.int64()), pa.array([n for _, n in keys], pa.string())]
-
-
-def random_levels(root: Path, schema: TableSchema, seed: int) -> Levels:
-    """Levels 0 to 3: overlapping files on level 0, disjoint ones below."""
-    rng = random.Random(seed)
-    levels = Levels(root, schema)
-    domain = [(k, n) for k in range(-30, 60) for n in ("", "a", "a\x00", "long name " * 3)]
-    for level in (3, 2, 1):
-        chosen = sorted(rng.sample(domain, 150))
-        for start in range(0, 150, 50):
-            levels.add(level, [(*key, rng.random(), rng.choice([None, "x", ""])) for key in chosen[start : start + 50]])
-    for _ in range(3):
-        levels.add(0, [(*key, None, "newest") for key in rng.sample(domain, 40)])
-    return levels
+from tests.lookup.levels import Levels, cache_in, columns_of, names_of, random_levels, schema_of
 
 
 @pytest.mark.parametrize("kind", ["hash", "sort"])
@@ -125,7 +33,7 @@ def test_lookups_agree_with_a_dict(kind: str, processor: tuple[bool, bool], tmp_
         hits = opened.lookup_many(columns_of(keys), start)
         expected = [levels.expected(key, start, {}) for key in keys]
         assert hits.found.tolist() == [answer is not None for answer in expected]
-        names = [hits.files[number].name if number >= 0 else None for number in hits.file.tolist()]
+        names = names_of(hits)
         assert names == [answer and answer[0] for answer in expected]
         present = [answer for answer in expected if answer is not None]
         if position:
@@ -155,7 +63,7 @@ def test_the_deletion_vector_of_now_decides(kind: str, tmp_path: Path) -> None:
 
     def files() -> list[str | None]:
         hits = opened.lookup_many(keys, 1, vectors.get)
-        return [hits.files[number].name if number >= 0 else None for number in hits.file.tolist()]
+        return names_of(hits)
 
     assert files() == [above.name, below.name, above.name]
     vectors[above.name] = DeletionVector.of([0])
@@ -186,10 +94,44 @@ def test_random_vectors_agree_with_a_dict(kind: str, tmp_path: Path) -> None:
             deleted.setdefault(file.name, set()).update(rng.sample(range(file.row_count), file.row_count // 6))
         hits = opened.lookup_many(columns_of(keys), 1, lambda name: DeletionVector.of(deleted[name]))
         expected = [levels.expected(key, 1, deleted) for key in keys]
-        names = [hits.files[number].name if number >= 0 else None for number in hits.file.tolist()]
+        names = names_of(hits)
         assert names == [answer and answer[0] for answer in expected]
         assert hits.positions is not None
         assert hits.positions[hits.found].tolist() == [answer[1] for answer in expected if answer]
+
+
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+def test_r12_a_row_deleted_and_inserted_again_is_found_where_it_is_now(kind: str, tmp_path: Path) -> None:
+    """The identical row is deleted and inserted again many times, at a level above or below its dead copies, while all
+    lookup files stay open."""
+    schema = schema_of(kind)
+    levels = Levels(tmp_path, schema)
+    opened = levels.open(ValueProcessor(schema.fields, True), cache_in(tmp_path / "cache"))
+    rng = random.Random(12)
+    rows = [(k, "a", float(k), "same") for k in range(8)]
+    vectors: dict[str, list[int]] = {}
+    live: dict[int, tuple[str, int]] = {}
+
+    def check() -> None:
+        now = {name: DeletionVector.of(positions) for name, positions in vectors.items()}
+        hits = opened.lookup_many(columns_of([(k, "a") for k in range(8)]), 1, now.get)
+        assert hits.positions is not None
+        assert hits.rows is not None
+        found = {k: (name, hits.positions[k]) for k, name in enumerate(names_of(hits)) if name is not None}
+        assert found == live
+        assert [tuple(row.values()) for row in hits.rows.values.to_pylist()] == [rows[k] for k in sorted(live)]
+
+    for level in rng.sample(range(1, 100), 30):
+        again = sorted(rng.sample(rows, 3))
+        for key in [row[0] for row in again if row[0] in live]:
+            file, position = live.pop(key)
+            vectors.setdefault(file, []).append(position)
+        check()
+        name = levels.add(level, again).name
+        live.update({row[0]: (name, position) for position, row in enumerate(again)})
+        opened.update(levels.files)
+        check()
+    assert sum(map(len, vectors.values())) > 30
 
 
 @pytest.mark.parametrize("kind", ["hash", "sort"])
@@ -224,7 +166,7 @@ def test_eviction_while_threads_look_up(tmp_path: Path) -> None:
     def ask() -> None:
         for _ in range(6):
             hits = opened.lookup_many(columns_of(keys), 0)
-            names = [hits.files[number].name if number >= 0 else None for number in hits.file.tolist()]
+            names = names_of(hits)
             if names != [answer and answer[0] for answer in expected]:
                 wrong.append(names)
 
