@@ -1,28 +1,29 @@
 """Builds a hash file in two phases: collect the keys and values, then place the keys and write the file.
 
-While keys come in, values go to a temporary file beside the target and keys, hashes and offsets stay in memory (about
-key length + 12 bytes a key). ``close`` places the keys of each length (``hash_slots``), writes the filter, the index
-sections and, from the temporary file, the data sections. Format: ``hash_layout``.
+While keys come in, they stay in memory with their hashes and offsets (about key length + 12 bytes a key), and so do the
+first 64 MiB of values; the others go to a temporary file beside the target. ``close`` places the keys of each length
+(``hash_slots``) and writes the filter, the index sections and the data sections. Format: ``hash_layout``.
 """
 
 from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.arrays import strings, to_arrow, to_numpy
-from paimon_spark.errors import InvalidInput, PaimonError, StorageError
+from paimon_spark.errors import InvalidInput, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.hash_slots import place_keys, slot_count
 from paimon_spark.lookup.local_file import NewFile
+from paimon_spark.lookup.record_layout import records
 from paimon_spark.rows.byte_strings import (
-    EMPTY,
     Bytes,
     ByteStrings,
     Int32s,
@@ -33,7 +34,6 @@ from paimon_spark.rows.byte_strings import (
     matrix_strings,
     offsets_and_bytes,
     varint_sizes,
-    varints,
 )
 from paimon_spark.rows.murmur import hash_bytes_many
 
@@ -41,6 +41,9 @@ _COPY = 2**22
 _MOST_SLOTS = 2**31 - 1
 _BUFFERED_ROWS = 4096
 _BATCH_BYTES = 2**29
+_MOST_IN_MEMORY = 2**26
+
+_Extent: TypeAlias = tuple[int, int]
 
 
 @dataclass
@@ -50,7 +53,7 @@ class _Section:
     keys: list[Bytes] = field(default_factory=list)
     hashes: list[Int32s] = field(default_factory=list)
     offsets: list[Int64s] = field(default_factory=list)
-    extents: list[tuple[int, int]] = field(default_factory=list)
+    data: list[memoryview | _Extent] = field(default_factory=list)
     count: int = 0
     data_length: int = 1
     last_value: pa.BinaryArray | None = None
@@ -68,12 +71,9 @@ class HashWriter:
         self._load_factor = load_factor
         self._sections: dict[int, _Section] = {}
         self._waiting: list[tuple[bytes, bytes]] = []
+        self._in_memory = 0
+        self._spilled: NewFile | None = None
         self._out = _PagedOutput(NewFile(path), codec, page_size)
-        try:
-            self._values = NewFile(path + ".values")
-        except PaimonError:
-            self._out.file.discard()
-            raise
 
     def put(self, key: bytes, value: bytes) -> None:
         """Add one pair; errors may surface at a later call."""
@@ -104,13 +104,18 @@ class HashWriter:
         except BaseException:
             self.abort()
             raise
-        self._values.discard()
+        self._forget_values()
         return context
 
     def abort(self) -> None:
         """Delete what was written."""
-        self._values.discard()
+        self._forget_values()
         self._out.file.discard()
+
+    def _forget_values(self) -> None:
+        self._sections = {}
+        if self._spilled is not None:
+            self._spilled.discard()
 
     def _flush(self) -> None:
         if self._waiting:
@@ -153,11 +158,9 @@ class HashWriter:
         fresh = _differs_from_previous(values, section.last_value)
         stored = values if fresh.all() else values.filter(to_arrow(fresh))
         if len(stored):
-            sizes = np.diff(offsets_and_bytes(stored)[0])
-            records = pc.binary_join_element_wise(varints(sizes), stored, EMPTY)
-            written = sizes + varint_sizes(sizes)
-            starts = section.data_length + np.cumsum(written) - written
-            self._store(section, records)
+            ends, data = offsets_and_bytes(records(stored))
+            starts = ends[:-1] + (section.data_length - int(ends[0]))
+            self._store(section, data[int(ends[0]) : int(ends[-1])].data)
         else:
             starts = np.empty(0, np.int64)
         offsets = np.concatenate((np.array([section.last_offset]), starts))[np.cumsum(fresh)]
@@ -168,12 +171,16 @@ class HashWriter:
         section.last_value = strings([values[len(values) - 1].as_py()], pa.binary())
         section.last_offset = int(offsets[-1])
 
-    def _store(self, section: _Section, records: pa.BinaryArray) -> None:
-        offsets, data = offsets_and_bytes(records)
-        length = int(offsets[-1] - offsets[0])
-        section.extents.append((self._values.size, length))
-        section.data_length += length
-        self._values.append(data[offsets[0] : offsets[-1]].data)
+    def _store(self, section: _Section, data: memoryview) -> None:
+        section.data_length += len(data)
+        if self._in_memory + len(data) <= _MOST_IN_MEMORY:
+            self._in_memory += len(data)
+            section.data.append(data)
+            return
+        if self._spilled is None:
+            self._spilled = NewFile(self.path + ".values")
+        section.data.append((self._spilled.size, len(data)))
+        self._spilled.append(data)
 
     def _finish(self) -> HashContext:
         lengths = range(max(self._sections, default=-1) + 1)
@@ -244,9 +251,14 @@ class HashWriter:
 
     def _copy_values(self, section: _Section) -> None:
         self._out.append(b"\x00")
-        for start, length in section.extents:
+        for part in section.data:
+            if isinstance(part, memoryview):
+                self._out.append(part)
+                continue
+            start, length = part
+            assert self._spilled is not None
             for at in range(start, start + length, _COPY):
-                self._out.append(self._values.read(at, min(_COPY, start + length - at)))
+                self._out.append(self._spilled.read(at, min(_COPY, start + length - at)))
 
 
 def _differs_from_previous(values: pa.BinaryArray, last: pa.BinaryArray | None) -> Mask:

@@ -6,7 +6,6 @@ import zlib
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.arrays import strings
 from paimon_spark.errors import InvalidInput, StorageError
@@ -15,6 +14,7 @@ from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.key_order import KeyOrder
 from paimon_spark.lookup.key_search import form_of, search_keys
 from paimon_spark.lookup.local_file import NewFile
+from paimon_spark.lookup.record_layout import records
 from paimon_spark.lookup.sort_layout import (
     TAIL_SIZE,
     Footer,
@@ -24,16 +24,11 @@ from paimon_spark.lookup.sort_layout import (
     seal_block,
 )
 from paimon_spark.rows.byte_strings import (
-    EMPTY,
-    Bytes,
     ByteStrings,
     Int32s,
     Int64s,
     as_binary,
-    matrix_rows,
-    matrix_strings,
     offsets_and_bytes,
-    varints,
 )
 from paimon_spark.rows.murmur import hash_bytes_many
 
@@ -124,7 +119,7 @@ class SortWriter:
         self._check_order(keys)
         if self._bloom is not None:
             self._hashes.append(hash_bytes_many(keys))
-        entries = _join(keys, values)
+        entries = records(keys, values)
         if len(self._rest_keys):
             keys = pa.concat_arrays([self._rest_keys, keys])
             entries = pa.concat_arrays([self._rest_entries, entries])
@@ -195,7 +190,7 @@ class SortWriter:
         index_offset = self._file.size
         values = index_values(self._index_offsets, self._index_sizes)
         index_keys = strings(self._index_keys, pa.binary())
-        entries = pc.binary_join_element_wise(_lengths(index_keys), index_keys, _lengths(values), values, EMPTY)
+        entries = records(index_keys, values)
         index_size = self._append(*_whole_block(entries))
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
@@ -214,35 +209,6 @@ def _whole_block(entries: pa.BinaryArray) -> tuple[memoryview, bytes]:
     aligned = len(sizes) > 0 and bool((sizes == sizes[0]).all())
     view = data[int(starts[0]) : int(starts[-1])].data
     return view, block_tail(starts[:-1] - starts[0], int(sizes[0]) if aligned else None)
-
-
-def _join(keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.BinaryArray:
-    """The entry of each pair."""
-    key_lengths, value_lengths = _lengths(keys), _lengths(values)
-    if not (isinstance(key_lengths, pa.Scalar) and isinstance(value_lengths, pa.Scalar)):
-        return pc.binary_join_element_wise(key_lengths, keys, value_lengths, values, EMPTY)
-    # All of one size: as a matrix at half the price.
-    parts = [np.frombuffer(key_lengths.as_py(), np.uint8), _matrix(keys)]
-    parts += [np.frombuffer(value_lengths.as_py(), np.uint8), _matrix(values)]
-    entries = np.empty((len(keys), sum(part.shape[-1] for part in parts)), np.uint8)
-    at = 0
-    for part in parts:
-        entries[:, at : at + part.shape[-1]] = part
-        at += part.shape[-1]
-    return matrix_strings(entries)
-
-
-def _matrix(some: pa.BinaryArray) -> Bytes:
-    offsets, data = offsets_and_bytes(some)
-    return matrix_rows(offsets, data, None, int(offsets[1] - offsets[0]))
-
-
-def _lengths(some: pa.BinaryArray) -> pa.BinaryArray | pa.Scalar:
-    """The varint of each string's length; one scalar when they are all of one length."""
-    lengths = np.diff(offsets_and_bytes(some)[0])
-    if len(lengths) and (lengths == lengths[0]).all():
-        return varints(lengths[:1])[0]
-    return varints(lengths)
 
 
 def _copy(some: pa.BinaryArray) -> pa.BinaryArray:
