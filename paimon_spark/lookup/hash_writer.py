@@ -42,6 +42,8 @@ _MOST_SLOTS = 2**31 - 1
 _BUFFERED_ROWS = 4096
 _BATCH_BYTES = 2**29
 _MOST_IN_MEMORY = 2**26
+_CHECKED = 4096
+"""Bytes under one checksum where nothing is compressed; no more need to be read for one value."""
 
 _Extent: TypeAlias = tuple[int, int]
 
@@ -275,7 +277,7 @@ class _PagedOutput:
     def __init__(self, file: NewFile, codec: Codec | None, page_size: int) -> None:
         self.file = file
         self.codec = codec
-        self.page_size = page_size
+        self.page_size = min(page_size, _CHECKED) if codec is None else page_size
         self.page_starts: list[int] = []
         self.checksums: list[int] = []
         self._rest = bytearray()
@@ -287,23 +289,25 @@ class _PagedOutput:
             at = min(len(view), self.page_size - len(self._rest))
             self._rest += view[:at]
             if len(self._rest) == self.page_size:
-                self._write(bytes(self._rest))
-                self._rest = bytearray()
-        while len(view) - at >= self.page_size:
-            self._write(view[at : at + self.page_size])
-            at += self.page_size
-        if at < len(view):
-            self._rest += view[at:]
+                self.finish()
+        stop = at + (len(view) - at) // self.page_size * self.page_size
+        self._write(view[at:stop])
+        self._rest += view[stop:]
 
     def finish(self) -> None:
-        if self._rest:
-            self._write(bytes(self._rest))
-            self._rest = bytearray()
+        """Write what does not fill a page."""
+        self._write(memoryview(bytes(self._rest)))
+        self._rest = bytearray()
 
-    def _write(self, page: bytes | memoryview) -> None:
-        if self.codec is not None:
-            packed = self.codec.compress(page)
+    def _write(self, pages: memoryview) -> None:
+        size = self.page_size
+        if self.codec is None:
+            self.checksums += [zlib.crc32(pages[at : at + size]) for at in range(0, len(pages), size)]
+            self.file.append(pages)
+            return
+        for at in range(0, len(pages), size):
+            packed = self.codec.compress(pages[at : at + size])
             page = len(packed).to_bytes(4, "big") + packed
-        self.page_starts.append(self.file.size)
-        self.checksums.append(zlib.crc32(page))
-        self.file.append(page)
+            self.page_starts.append(self.file.size)
+            self.checksums.append(zlib.crc32(page))
+            self.file.append(page)
