@@ -13,7 +13,7 @@ A key with Murmur hash h has its home in slot ``(h & 0x7fffffff) mod slots`` and
 cyclic, that was empty when it came; ``slots = round(keys / load factor)``. A slot is as wide as the key and the
 longest offset of its section. A value equal to the value put before it (of the same key length) is stored once.
 
-The whole file may be cut into pages, each compressed on its own (without compression a page is what a checksum covers)::
+The whole file may be cut into pages, each compressed on its own; without compression a page is what a checksum is of::
 
     page    int32 big-endian compressed length | compressed bytes (see ``compression``)
 

@@ -43,11 +43,10 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 UInt64s: TypeAlias = npt.NDArray[np.uint64]
 
 _PAGE_LENGTH = struct.Struct(">i")
-_WIDER = 4
-_FARTHEST = 256
+_REACHES = (1, 4, 24, 256)
 _FEW = 8
 _TAIL = 8
-_PICKED = 256
+_PICKED = 128
 _MOST_OF_PICKED = 0.75
 
 
@@ -130,14 +129,13 @@ class HashReader:
         table = _Table(self._space, context, length)
         tails = np.zeros(len(keys), np.uint64)
         at = home_slots(hashes, table.slots)
-        reach, seen = 1 if len(rows) * _FEW > len(keys) else _WIDER**2, 0
+        reaches, seen = iter(_REACHES if len(rows) * _FEW > len(keys) else _REACHES[2:]), 0
         while len(rows) and seen < 2 * table.slots:  # a full table has no empty slot to end a search
-            reach = min(reach, table.slots)
+            reach = min(next(reaches, _REACHES[-1]), table.slots)
             hit, found, rest = table.probe(wanted, at, reach)
             tails[rows.take(hit)] = found
             rows, wanted, at = rows.take(rest), wanted.take(rest), table.behind(at.take(rest), reach)
             seen += reach
-            reach = min(reach * _WIDER, _FARTHEST)
         starts = table.offsets(tails)
         if bool((starts >= context.length - context.data_offsets[length]).any()):
             raise CorruptFile(self.path, "a slot points outside the file")

@@ -114,6 +114,13 @@ class AddressSpace:
         self.complete = self.complete and not len(frames)
         self._cache.budget.used -= len(frames) * self.frame
 
+    def whole(self) -> Bytes:
+        """The whole file's memory, valid while the caller holds the lock."""
+        if self.complete:
+            self._cache.time += 1
+            self.last_use[:] = self._cache.time
+        return self._memory
+
     def rows(self, starts: Int64s, width: int) -> Bytes:
         """A matrix of the ``width`` bytes at each start.
 
@@ -132,8 +139,7 @@ class AddressSpace:
         with self.lock:
             if not self.complete:
                 return self.rows(start + numbers * width, width)
-            self._use_all()
-            table = self._memory[start : start + count * width].view(f"V{width}")
+            table = self.whole()[start : start + count * width].view(f"V{width}")
             rows: Bytes = table.take(numbers, mode="clip").view(np.uint8).reshape(len(numbers), width)
             return rows
 
@@ -144,8 +150,7 @@ class AddressSpace:
         lie within the file.
         """
         if self.complete or not len(starts):
-            self._use_all()
-            yield self._memory, starts, slice(None)
+            yield self.whole(), starts, slice(None)
             return
         first, last = starts // self.frame, np.maximum(stops - 1, starts) // self.frame
         wanted = self._frames(first, last)
@@ -169,11 +174,6 @@ class AddressSpace:
     def _empty(self, first: int, stop: int) -> None:
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED, first * self.frame, (stop - first) * self.frame)
-
-    def _use_all(self) -> None:
-        if self.complete:
-            self._cache.time += 1
-            self.last_use[:] = self._cache.time
 
     def _frames(self, first: Int64s, last: Int64s) -> Mask:
         """Which frames lie in a range from ``first`` to ``last``."""

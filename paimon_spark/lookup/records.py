@@ -53,23 +53,30 @@ class Records:
         if not len(present):
             return pa.nulls(len(starts), pa.binary())
         with self._space.lock:
-            found = self._read(starts if len(present) == len(starts) else starts[present])
+            asked = starts if len(present) == len(starts) else starts[present]
+            found = self._read_complete(asked) if self._space.complete else self._read(asked)
         return found if len(present) == len(starts) else _spread(found, present, len(starts))
+
+    def _read_complete(self, starts: Int64s) -> pa.BinaryArray:
+        """The strings, all of the file being in memory."""
+        memory = self._space.whole()
+        alike = _rows_of_a_table(memory, starts, self._space.length)
+        if alike is not None:
+            return alike
+        sizes, begins = read_varints(memory, starts)
+        self._check(sizes, begins + sizes)
+        return strings_at(memory, begins, sizes)
 
     def _read(self, starts: Int64s) -> pa.BinaryArray:
         space = self._space
-        stops = starts + space.length if space.complete else np.minimum(starts + self._reach, space.length)
+        stops = np.minimum(starts + self._reach, space.length)
         found, order, filled = [], np.empty(len(starts), np.int64), 0
         everyone = np.arange(len(starts))
         longer, ends = [np.empty(0, np.int64)], np.empty(len(starts), np.int64)
         for memory, places, which in space.parts(starts, stops):
-            alike = _rows_of_a_table(memory, places, space.length) if space.complete else None
-            if alike is not None:
-                return alike
             sizes, begins = read_varints(memory, places)
             ends[which] = starts[which] + (begins - places) + sizes
-            if bool(((sizes < 0) | (ends[which] > space.length)).any()):
-                raise CorruptFile(self._path, "a value lies outside the file")
+            self._check(sizes, ends[which])
             within = np.flatnonzero(ends[which] <= stops[which])
             found.append(strings_at(memory, begins[within], sizes[within]))
             rows = everyone[which]
@@ -87,6 +94,10 @@ class Records:
             return found[0]
         return pa.concat_arrays(found).take(to_arrow(order))
 
+    def _check(self, sizes: Int64s, ends: Int64s) -> None:
+        if int(sizes.min()) < 0 or int(ends.max()) > self._space.length:
+            raise CorruptFile(self._path, "a value lies outside the file")
+
 
 def _rows_of_a_table(memory: Bytes, starts: Int64s, stop: int) -> pa.BinaryArray | None:
     """The bytes of records that all have the length of the first and lie a whole number of them apart; None if they
@@ -96,8 +107,10 @@ def _rows_of_a_table(memory: Bytes, starts: Int64s, stop: int) -> pa.BinaryArray
         size, prefix = read_varint(memory[first : first + _LONGEST_LENGTH].data, 0)
     except ValueError:
         return None
+    if not size:
+        return None if memory.take(starts).any() else binary_array(np.zeros(len(starts) + 1, np.int32), memory[:0])
     width = prefix + size
-    if not 0 < size <= _WIDEST or int(starts.max()) + width > stop or len(starts) * size >= 2**31:
+    if size > _WIDEST or int(starts.max()) + width > stop or len(starts) * size >= 2**31:
         return None
     base = first % width
     numbers = (starts - base) // width

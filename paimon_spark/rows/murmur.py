@@ -82,11 +82,12 @@ def _hash(values: pa.BinaryArray, seed: int) -> Int32Array:
 def _chain_equal(hashes: UInt32Array, data: UInt8Array, length: int) -> None:
     """Advance ``hashes`` in place over all blocks of values of one length, which lie one after another."""
     words = np.ndarray((length // 4, len(hashes)), np.dtype("<u4"), data, strides=(4, length))
+    mixed, bits = np.empty_like(hashes), np.empty_like(hashes)
     for word in words:
-        hashes[:] = _step(hashes, word)
+        _advance(hashes, word, mixed, bits)
     tail = data[: len(hashes) * length].reshape(len(hashes), length)[:, length // 4 * 4 :]
     for byte in tail.T:
-        hashes[:] = _step(hashes, _sign_extended(byte))
+        _advance(hashes, _sign_extended(byte), mixed, bits)
 
 
 def _chain_unequal(hashes: UInt32Array, values: ByteValues) -> None:
@@ -127,6 +128,23 @@ def _step(hashes: UInt32Array, blocks: UInt32Array) -> UInt32Array:
     """The hashes after one more block each."""
     stepped: UInt32Array = _rotated(hashes ^ _mixed(blocks), 13) * np.uint32(_FIVE) + np.uint32(_ADD)
     return stepped
+
+
+def _advance(hashes: UInt32Array, blocks: UInt32Array, mixed: UInt32Array, bits: UInt32Array) -> None:
+    """:func:`_step` in place; ``mixed`` and ``bits`` are room for it."""
+    np.multiply(blocks, _C1, mixed)
+    _rotate(mixed, 15, bits)
+    mixed *= _C2
+    hashes ^= mixed
+    _rotate(hashes, 13, bits)
+    hashes *= np.uint32(_FIVE)
+    hashes += np.uint32(_ADD)
+
+
+def _rotate(words: UInt32Array, left: int, bits: UInt32Array) -> None:
+    np.right_shift(words, np.uint32(32 - left), bits)
+    words <<= np.uint32(left)
+    words |= bits
 
 
 def _finish_one(chain: int, blocks: UInt32Array) -> int:
