@@ -38,7 +38,7 @@ def home_slots(hashes: Int32s, slots: int) -> Int64s:
     return homes
 
 
-def place_keys(keys: Bytes, hashes: Int32s, slots: int) -> Int64s:
+def place_keys(keys: Bytes, hashes: Int32s, slots: int) -> Int32s:
     """The row of ``keys`` that each slot holds; ``len(keys)`` where the slot is empty.
 
     Requires: at least as many slots as keys, fewer than 2³¹.
@@ -46,41 +46,40 @@ def place_keys(keys: Bytes, hashes: Int32s, slots: int) -> Int64s:
     :raises InvalidInput: two keys are equal
     """
     empty = len(keys)
-    numbers, asked = np.arange(empty), home_slots(hashes, slots)
-    holders = np.full(slots, empty, np.int64)
+    numbers, asked = np.arange(empty, dtype=np.int32), home_slots(hashes, slots)
+    holders = np.full(slots, empty, np.int32)
     # Of several values assigned to one place the last stays: backwards, that is the earliest key.
     holders[asked[::-1]] = numbers[::-1]
-    active = np.flatnonzero(holders[asked] != numbers)
-    asked = asked[active]
+    active = np.flatnonzero(holders.take(asked) != numbers)
+    asked = asked.take(active)
     while True:
-        _refuse_duplicates(keys, hashes, active, holders[asked])
+        _refuse_duplicates(keys, hashes, active, holders.take(asked))
         if not len(active):
             return holders
         active, asked = _propose(holders, active, asked + 1, empty)
 
 
-def _propose(holders: Int64s, active: Int64s, asked: Int64s, empty: int) -> tuple[Int64s, Int64s]:
+def _propose(holders: Int32s, active: Int64s, asked: Int64s, empty: int) -> tuple[Int64s, Int64s]:
     """One round: keys ``active`` (ascending) ask for slots ``asked``; who is left over, and the slot that refused or
     lost it. ``holders`` is updated."""
     asked[asked == len(holders)] = 0
-    held = holders[asked]
+    held = holders.take(asked)
     earlier = active < held
     winning = np.flatnonzero(earlier)
-    takers, taken, put_out = active[winning], asked[winning], held[winning]
+    takers, taken, put_out = active.take(winning), asked.take(winning), held.take(winning)
     holders[taken[::-1]] = takers[::-1]
-    kept = holders[taken] == takers
+    kept = holders.take(taken) == takers
     earlier[winning[~kept]] = False
     refused = np.flatnonzero(~earlier)
-    put_out, lost = put_out[kept], taken[kept]
-    moved = put_out < empty
-    left = np.concatenate((active[refused], put_out[moved]))
-    slots = np.concatenate((asked[refused], lost[moved]))
+    moved = np.flatnonzero(kept & (put_out < empty))
+    left: Int64s = np.concatenate((active.take(refused), put_out.take(moved)))
+    slots = np.concatenate((asked.take(refused), taken.take(moved)))
     order = np.argsort(left, kind="stable")
-    return left[order], slots[order]
+    return left.take(order), slots.take(order)
 
 
-def _refuse_duplicates(keys: Bytes, hashes: Int32s, refused: Int64s, holders: Int64s) -> None:
-    alike = hashes[refused] == hashes[holders]
+def _refuse_duplicates(keys: Bytes, hashes: Int32s, refused: Int64s, holders: Int32s) -> None:
+    alike = hashes.take(refused) == hashes.take(holders)
     if alike.any():
         same = (keys[refused[alike]] == keys[holders[alike]]).all(axis=1)
         if same.any():

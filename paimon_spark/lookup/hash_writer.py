@@ -42,6 +42,7 @@ _MOST_SLOTS = 2**31 - 1
 _BUFFERED_ROWS = 4096
 _BATCH_BYTES = 2**29
 _MOST_IN_MEMORY = 2**26
+_WIDTH_OF_32_BITS = 5
 _CHECKED = 4096
 """Bytes under one checksum where nothing is compressed; no more need to be read for one value."""
 
@@ -244,9 +245,10 @@ class HashWriter:
         # One row more than keys, all zero: what an empty slot holds.
         rows = np.zeros((len(keys) + 1, key_length + widest), np.uint8)
         rows[:-1, :key_length] = keys
+        rest = offsets.astype(np.uint32 if widest < _WIDTH_OF_32_BITS else np.uint64)
         for group in range(widest):
-            rest = offsets >> (7 * group)
-            rows[:-1, key_length + group] = (rest & 0x7F) | ((rest >= 0x80).astype(np.uint8) << 7)
+            rows[:-1, key_length + group] = rest.astype(np.uint8) & 0x7F | (rest >= 0x80).view(np.uint8) << 7
+            rest >>= 7
         width = rows.shape[1]
         table: Bytes = rows.view(f"V{width}").ravel().take(holders).view(np.uint8).reshape(slots, width)
         return table

@@ -137,9 +137,12 @@ class AddressSpace:
     def table_rows(self, start: int, count: int, width: int, numbers: Int64s) -> Bytes:
         """Of a table at ``start`` of ``count`` rows of ``width`` bytes, the rows of these ``numbers``."""
         with self.lock:
-            if not self.complete:
+            frames = slice(start // self.frame, (start + count * width - 1) // self.frame + 1)
+            if not self.resident[frames].all():
                 return self.rows(start + numbers * width, width)
-            table = self.whole()[start : start + count * width].view(f"V{width}")
+            self._cache.time += 1
+            self.last_use[frames] = self._cache.time
+            table = self._memory[start : start + count * width].view(f"V{width}")
             rows: Bytes = table.take(numbers, mode="clip").view(np.uint8).reshape(len(numbers), width)
             return rows
 
@@ -153,6 +156,9 @@ class AddressSpace:
             yield self.whole(), starts, slice(None)
             return
         first, last = starts // self.frame, np.maximum(stops - 1, starts) // self.frame
+        if self._use_resident(first, last):
+            yield self._memory, starts, slice(None)
+            return
         wanted = self._frames(first, last)
         missing = self._make_resident(wanted)
         if not missing.any():
@@ -174,6 +180,15 @@ class AddressSpace:
     def _empty(self, first: int, stop: int) -> None:
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED, first * self.frame, (stop - first) * self.frame)
+
+    def _use_resident(self, first: Int64s, last: Int64s) -> bool:
+        """Whether all these ranges lie in one or two frames that are resident; they are used now if so."""
+        if int((last - first).max()) > 1 or not (self.resident.take(first).all() and self.resident.take(last).all()):
+            return False
+        self._cache.time += 1
+        self.last_use[first] = self._cache.time
+        self.last_use[last] = self._cache.time
+        return True
 
     def _frames(self, first: Int64s, last: Int64s) -> Mask:
         """Which frames lie in a range from ``first`` to ``last``."""
