@@ -25,7 +25,7 @@ UInt32s = npt.NDArray[np.uint32]
 
 _MOST_BITS = 2**31 - 1
 _UNPACKED_BYTES = 2**28
-_CHUNK = 2**18
+_CHUNK = 2**16
 _AT_ONCE = 1024
 
 
@@ -67,7 +67,9 @@ class BloomFilter:
         flags = np.zeros(self.bits.size * 8, np.bool_)
         for at in range(0, len(hashes), _CHUNK):
             for number in range(1, self._hashes + 1):
-                flags[self._positions(hashes[at : at + _CHUNK], np.uint32(number))] = True
+                positions = self._positions(hashes[at : at + _CHUNK], np.uint32(number))
+                # NumPy converts an index of any other type piecemeal, which takes as long as the rest.
+                flags[positions.astype(np.intp)] = True
         self.bits |= np.packbits(flags, bitorder="little")
 
     def test(self, hashes: Int32s) -> Mask:
@@ -96,7 +98,7 @@ class BloomFilter:
 
     def _test(self, hashes: Int32s, number: UInt32s | np.uint32) -> Mask:
         positions = self._positions(hashes, number)
-        bits = self.bits.take(positions >> np.uint32(3))
+        bits = self.bits.take((positions >> np.uint32(3)).astype(np.intp))
         bits >>= (positions & np.uint32(7)).astype(np.uint8)
         bits &= np.uint8(1)
         passed: Mask = bits.view(np.bool_)
