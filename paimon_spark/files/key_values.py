@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.arrays import to_arrow
+from paimon_spark.errors import UnsupportedFeature
 
 Int64Array = npt.NDArray[np.int64]
 Int8Array = npt.NDArray[np.int8]
@@ -40,9 +41,19 @@ class KeyValues:
         return int(self.values.nbytes) + sum(a.nbytes for a in arrays)
 
     def take(self, rows: Int64Array) -> KeyValues:
-        """The rows at those positions, in that order."""
+        """The rows at those positions, in that order.
+
+        :raises UnsupportedFeature: one column of them holds more than 2 GB of text or bytes
+        """
+        try:
+            values = self.values.take(to_arrow(rows))
+        except pa.ArrowInvalid as problem:
+            raise UnsupportedFeature(
+                f"{len(rows)} rows that are merged together hold more than 2 GB in one column ({problem}); rows as "
+                "wide as that are merged only a few at a time"
+            ) from None
         return KeyValues(
-            self.values.take(to_arrow(rows)),
+            values,
             None if self.sequence is None else self.sequence[rows],
             None if self.kind is None else self.kind[rows],
         )

@@ -33,6 +33,7 @@ from paimon_spark.merge.keys import KeyArray, normalize
 from paimon_spark.types import DataField
 
 WINDOW_ROWS = 65_536
+WINDOW_BYTES = 64 * 2**20
 
 
 def fold(keys: KeyArray, rows: KeyValues, engine: MergeEngine) -> KeyValues:
@@ -57,7 +58,7 @@ def merge_runs(
     """The merged rows of ``runs`` in key order, in batches of up to ``window_rows`` + one batch per run.
 
     ``runs`` are ordered oldest first, which is what decides between records of a key when they have no sequence
-    numbers. Memory: ``window_rows`` and one batch per run, and the merged window.
+    numbers. Memory: ``window_rows`` (fewer where they have WINDOW_BYTES) and one batch per run, and the merged window.
 
     Requires: the batches of a run are sorted by ``key_fields``, and a run has a key at most once; either all batches
     of all runs have sequence numbers or none has.
@@ -96,10 +97,10 @@ class _RunHead:
         self.more = True
 
     def fill(self, count: int) -> None:
-        """Load batches until there are ``count`` rows, or all."""
+        """Load batches until there are ``count`` rows, or WINDOW_BYTES of them, or all."""
         parts = [self.rows] if len(self.rows) else []
         held = len(self.rows)
-        while self.more and held < count:
+        while self.more and held < count and sum(part.nbytes for part in parts) < WINDOW_BYTES:
             batch = next(self._run, None)
             if batch is None:
                 self.more = False

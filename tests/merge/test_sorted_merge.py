@@ -105,6 +105,16 @@ def test_memory_is_bounded_by_the_window() -> None:
     assert emitted == 3 * count
 
 
+def test_wide_rows_make_windows_of_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paimon_spark.merge.sorted_merge.WINDOW_BYTES", 1000)
+    runs = [run_of(range(200), 0, "x" * 100), run_of(range(100, 300), 1, "y" * 100)]
+    windows = list(merge_runs([cut(run, 4) for run in runs], FIELDS[:1], DEDUPLICATE, 1000))
+    assert max(len(rows) for rows in windows) <= 24
+    rows = concat(windows).values
+    assert rows["k"].to_pylist() == list(range(300))
+    assert rows["v"].to_pylist() == [0] * 100 + [1] * 200
+
+
 def test_a_short_run_beside_a_long_one() -> None:
     long, short = run_of(np.arange(0, 5000), 0), run_of(np.arange(0, 5000, 500), 1)
     table = merged_table([long, short], DEDUPLICATE, 64, 128)
