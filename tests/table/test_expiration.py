@@ -75,7 +75,7 @@ def tag(table: PaimonTable, name: str, snapshot_id: int, root: str = "") -> None
 def branch(table: PaimonTable, name: str, snapshot_id: int) -> None:
     """What Java's createBranch writes: copies of a snapshot, its tag and the schemas."""
     root = Path(table.path) / "branch" / f"branch-{name}"
-    (root / "snapshot").mkdir(parents=True)
+    (root / "snapshot").mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(table.path) / "snapshot" / f"snapshot-{snapshot_id}", root / "snapshot")
     shutil.copytree(Path(table.path) / "schema", root / "schema")
 
@@ -171,6 +171,31 @@ def test_changelogs_of_java_go_with_their_snapshots(tmp_path: Path, java: JavaPa
     assert_whole(table)
     assert_same_rows(java.read(path), table.read())
     assert_same_rows(java.read(path, options={"scan.tag-name": "t"}), table.read(options={"scan.tag-name": "t"}))
+
+
+def test_a_branch_keeps_what_it_began_with(tmp_path: Path) -> None:
+    """Its tags as well, of which one is older than its oldest snapshot; manifests and index files are the table's."""
+    chance = random.Random(7)
+    table = new_table(tmp_path, **VECTORS)
+    kept = {}
+    for value in range(12):
+        table.append(data(chance, value))
+        table.compact(full=value % 4 == 3)
+        newest = table.metadata.snapshots.latest_id() or 0
+        if value in (5, 8):
+            kept[value] = rows(table)
+            if value == 5:
+                tag(table, "older", newest, "branch/branch-b")
+            else:
+                branch(table, "b", newest)
+    assert table.expire_snapshots(1, 1) > 12
+    assert table.remove_orphan_files(timedelta(0), dry_run=True) == []
+    (tmp_path / "tag").mkdir()
+    shutil.copy(tmp_path / "branch/branch-b/tag/tag-older", tmp_path / "tag/tag-5")
+    (snapshot,) = (tmp_path / "branch/branch-b/snapshot").iterdir()
+    shutil.copy(snapshot, tmp_path / "tag/tag-8")
+    assert table.check(all_snapshots=True) == []
+    assert {value: rows(table, **{"scan.tag-name": str(value)}) for value in kept} == kept
 
 
 def test_arguments_that_make_no_sense(tmp_path: Path) -> None:
