@@ -65,7 +65,7 @@ def test_the_message_of_a_write_is_flat_small_and_without_credentials(given: dic
         )
     task = open_writer(given, columns, overwrite=False)._write.task(0)
     task.write(data)
-    written = WrittenFiles(task.finish(), 0)
+    written = WrittenFiles(task.finish(), 0, 0)
     assert {type(value) for value in values(written)} <= {str, int, bytes, type(None)}
     message = pickle.dumps(written)
     assert b"CANARY" not in message
