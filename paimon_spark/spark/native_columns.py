@@ -28,6 +28,9 @@ from paimon_spark.spark.types import spark_type
 from paimon_spark.types import INTEGER_BITS, NESTED, TIMESTAMPS, DataField, DataType
 
 METADATA = "_metadata"
+# The column of a parquet scan that Spark fills with positions of rows. `_metadata.row_index` is the same number, but
+# every row pays for an object to put it in.
+POSITION = "_tmp_metadata_row_index"
 _FLOATING = ("FLOAT", "DOUBLE")
 _MICROSECONDS = 6
 
@@ -64,9 +67,9 @@ def quoted(name: str) -> str:
 
 def native_columns(written: TableSchema, wanted: Sequence[DataField]) -> tuple[FileColumn, ...] | None:
     """How Spark reads the columns ``wanted`` of files with the schema ``written``; None where it must not."""
-    if not _distinct([*_physical_names(written), *(f.name for f in wanted)]) or METADATA in {
-        f.name for f in written.fields
-    }:
+    if not _distinct([*_physical_names(written), *(f.name for f in wanted)]):
+        return None
+    if {METADATA, POSITION} & {f.name for f in (*written.fields, *wanted)}:
         return None
     columns = []
     for source in column_sources(wanted, written.fields):
@@ -80,9 +83,12 @@ def native_columns(written: TableSchema, wanted: Sequence[DataField]) -> tuple[F
     return tuple(columns)
 
 
-def file_schema(columns: Iterable[FileColumn]) -> Any:
-    """The StructType with which Spark reads files for ``columns``. It is never empty: rows are to be counted."""
+def file_schema(columns: Iterable[FileColumn], positions: bool) -> Any:
+    """The StructType with which Spark reads files for ``columns``, and with ``positions`` for :data:`POSITION`. It is
+    never empty: rows are to be counted."""
     fields = [spark.StructField(c.stored, spark_type(c.type)) for c in columns if c.stored and c.type]
+    if positions:
+        fields.append(spark.StructField(POSITION, spark.LongType()))
     return spark.StructType(fields or [spark.StructField(SEQUENCE_NUMBER, spark.LongType())])
 
 
@@ -108,6 +114,7 @@ def _sql_type(type_: DataType) -> str:
 def _physical_names(written: TableSchema) -> Iterator[str]:
     yield from (KEY_PREFIX + f.name for f in written.key_fields)
     yield METADATA
+    yield POSITION
     yield SEQUENCE_NUMBER
     yield VALUE_KIND
     yield from (f.name for f in written.fields)

@@ -1,6 +1,6 @@
-"""Deleted rows of files that Spark's own reader reads.
+"""Deleted rows of many or large files that Spark's own reader reads (:mod:`paimon_spark.spark.native_bitmaps` for few).
 
-Spark knows the position of each row in its file (``_metadata.row_index``), and which file that is. The deletion vectors
+Spark knows the position of each row in its file, and which file that is. The deletion vectors
 of all files are broadcast, cut into chunks, and every row asks for the chunk that it lies in::
 
     file        64 bits   hash of the file's name; the upper 44 bits are different for all files of a plan
@@ -26,7 +26,7 @@ from pyspark.sql import types as spark
 
 from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.metadata.vector_range import DeletionVectorRef
-from paimon_spark.spark.native_columns import fresh_name, quoted
+from paimon_spark.spark.native_columns import POSITION, fresh_name, quoted
 
 _CHUNK_BITS = 12
 _CHUNK_ROWS = 1 << _CHUNK_BITS
@@ -44,8 +44,9 @@ def broadcast_bytes(ref: DeletionVectorRef, row_count: int) -> int:
     return affected * _CHUNK_BYTES
 
 
-def without_deleted(session: Any, rows: Any, file: str, position: str, vectors: Any) -> Any:
-    """The DataFrame ``rows`` without its deleted rows. ``file`` and ``position`` name columns of it.
+def without_deleted(session: Any, rows: Any, file: str, vectors: Sequence[tuple[int, DeletionVector]]) -> Any:
+    """The DataFrame ``rows`` without its deleted rows. The column ``file`` is the number of a row's file, and its
+    position is in :data:`POSITION`.
 
     ``vectors`` are (number of the file, its :class:`DeletionVector`) pairs.
     """
@@ -54,9 +55,9 @@ def without_deleted(session: Any, rows: Any, file: str, position: str, vectors: 
         [spark.StructField(key, spark.LongType()), spark.StructField(words, spark.ArrayType(spark.LongType()))]
     )
     chunks = session.createDataFrame(_chunk_table(vectors).rename_columns([key, words]), schema)
-    own = f"{quoted(key)} = {quoted(file)} ^ shiftright({quoted(position)}, {_CHUNK_BITS})"
-    word = f"get({quoted(words)}, CAST(shiftright({quoted(position)}, 6) & {_WORDS - 1} AS INT))"
-    bit = f"shiftright({word}, CAST({quoted(position)} & 63 AS INT)) & 1"
+    own = f"{quoted(key)} = {quoted(file)} ^ shiftright({POSITION}, {_CHUNK_BITS})"
+    word = f"get({quoted(words)}, CAST(shiftright({POSITION}, 6) & {_WORDS - 1} AS INT))"
+    bit = f"shiftright({word}, CAST({POSITION} & 63 AS INT)) & 1"
     return rows.join(F.broadcast(chunks), F.expr(own), "left").where(f"coalesce({bit}, 0) = 0")
 
 

@@ -5,7 +5,7 @@ that needs no merging is plain parquet and a mask, and Spark's reader is twice a
 groups, and counts rows without reading any. So a scan becomes a union (:mod:`paimon_spark.spark.native_plan`)::
 
     files of one shape and partition, no vectors    parquet scan → columns, partition literals → filter
-    the same with vectors                           parquet scan → join with chunks of vectors → …
+    the same with vectors                           parquet scan → bitmaps, or a join where they are large → …
     all that must be merged                         Python source, pinned to the same snapshot and plan
 
 Files have one shape when their columns have the same names and types. With more than ``_SCANS`` partitions the files
@@ -31,14 +31,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as spark
 
-from paimon_spark.metadata.deletion_vector import read_deletion_vector
+from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_vector
 from paimon_spark.read.scan import Scan
 from paimon_spark.rows.binary_row import decode
 from paimon_spark.spark.batches import outgoing, outgoing_schema
-from paimon_spark.spark.native_columns import METADATA, file_schema, fresh_name, quoted
+from paimon_spark.spark.native_bitmaps import BYTES, are_told_apart, bitmap_bytes, without_deleted_of
+from paimon_spark.spark.native_columns import METADATA, POSITION, file_schema, fresh_name, quoted
 from paimon_spark.spark.native_deletions import without_deleted
 from paimon_spark.spark.native_filter import literal, row_filter
-from paimon_spark.spark.native_plan import Columns, NativeFile, NativePlan
+from paimon_spark.spark.native_plan import BROADCAST_SIZE, Columns, NativeFile, NativePlan
 from paimon_spark.spark.types import spark_schema
 
 _SCANS = 32
@@ -101,7 +102,8 @@ class NativeScan:
         for file in self.plan.files:
             partition = None if self._partitions_joined else file.partition
             groups.setdefault((file.columns, partition, file.deletion is not None), []).append(file)
-        frames = [self._group(files, columns, partition) for (columns, partition, _), files in groups.items()]
+        with self._listed_here():
+            frames = [self._group(files, columns, partition) for (columns, partition, _), files in groups.items()]
         frame = reduce(lambda one, other: one.union(other), frames)
         for field in spark_schema([self.scan.table_schema.field(name) for name in self.scan.columns]).fields:
             if field.metadata:
@@ -113,32 +115,41 @@ class NativeScan:
     def _group(self, files: Sequence[NativeFile], columns: Columns, partition: bytes | None) -> Any:
         """The rows of files of one shape, all with vectors or all without. ``partition`` None: values are joined."""
         names = [*(c.name for c in columns), *self._partition_names]
-        file, position = fresh_name("file", names), fresh_name("position", [*names, "file"])
+        file, size = fresh_name("file", names), fresh_name("size", [*names, "file"])
         selected = [c.sql for c in columns]
         masked = files[0].deletion is not None
-        if masked or partition is None:
+        by_size = masked and self._has_bitmaps(files)
+        if masked:
+            selected.append(POSITION)
+        if by_size:
+            selected.append(f"{METADATA}.file_size AS {quoted(size)}")
+        if partition is None or (masked and not by_size):
             selected.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
-            selected.append(f"{METADATA}.row_index AS {quoted(position)}")
-        rows = self._load(files, columns).selectExpr(*selected)
+        rows = self._load(files, columns, masked).selectExpr(*selected)
+        if by_size:
+            rows = without_deleted_of(self.session, rows, size, [(f.file, v) for f, v in self._vectors(files)])
+        elif masked:
+            rows = without_deleted(self.session, rows, file, [(f.number, v) for f, v in self._vectors(files)])
         if partition is None:
             rows = rows.join(F.broadcast(self._partition_frame(file)), file, "inner")
         elif self._partition_names:
             rows = rows.withColumns(self._partition_literals[partition])
-        if masked:
-            rows = without_deleted(self.session, rows, file, position, self._vectors(files))
         if self.scan.predicate is not None:
             rows = rows.where(self._condition)
-        return rows.select(*(quoted(name) for name in self.scan.columns))
+        as_they_are = not masked and partition is not None and names == list(self.scan.columns)
+        return rows if as_they_are else rows.selectExpr(*map(quoted, self.scan.columns))
 
-    def _load(self, files: Sequence[NativeFile], columns: Columns) -> Any:
-        reader = self.session.read.schema(file_schema(columns)).options(**_READER_OPTIONS)
-        with self._listed_here():
-            try:
-                return reader.parquet(*(f"file://{f.path}" for f in files))
-            except AnalysisException as missing:
-                if missing.getCondition() != "PATH_NOT_FOUND":
-                    raise
-                raise self.scan.expired(missing.getMessage()) from None
+    def _load(self, files: Sequence[NativeFile], columns: Columns, positions: bool) -> Any:
+        try:
+            return self._reader.schema(file_schema(columns, positions)).parquet(*(f"file://{f.path}" for f in files))
+        except AnalysisException as missing:
+            if missing.getCondition() != "PATH_NOT_FOUND":
+                raise
+            raise self.scan.expired(missing.getMessage()) from None
+
+    @cached_property
+    def _reader(self) -> Any:
+        return self.session.read.options(**_READER_OPTIONS)
 
     @contextmanager
     def _listed_here(self) -> Iterator[None]:
@@ -150,11 +161,22 @@ class NativeScan:
         finally:
             self.session.conf.set(_LISTING_THRESHOLD, before)
 
-    def _vectors(self, files: Sequence[NativeFile]) -> list[Any]:
+    # ------------------------------------------------------------------ deleted rows
+
+    def _has_bitmaps(self, files: Sequence[NativeFile]) -> bool:
+        """Whether deleted rows of these files are found in bitmaps, and not by a join."""
+        return self._bitmaps_fit and are_told_apart([f.file.size for f in files])
+
+    @cached_property
+    def _bitmaps_fit(self) -> bool:
+        limit = min(BYTES, self.scan.table_schema.options.get_option(BROADCAST_SIZE))
+        return sum(bitmap_bytes(f.file.row_count) for f in self.plan.files if f.deletion) <= limit
+
+    def _vectors(self, files: Sequence[NativeFile]) -> list[tuple[NativeFile, DeletionVector]]:
         storage = self.scan.metadata.storage
         with self.scan.expiry_explained():
             return [
-                (f.number, read_deletion_vector(storage, f.deletion, f.file.row_count))
+                (f, read_deletion_vector(storage, f.deletion, f.file.row_count))
                 for f in files
                 if f.deletion is not None
             ]

@@ -22,8 +22,10 @@ from paimon_spark import PaimonTable
 from paimon_spark.errors import NotFound
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
+from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
 from paimon_spark.spark.native_plan import NativePlan
+from paimon_spark.spark.native_scan import NativeScan
 from paimon_spark.types import DataField, parse_type
 from tests.spark.frames import load, rows
 from tests.spark.native import assert_native, plan_of
@@ -271,7 +273,7 @@ def test_names_of_columns(spark: Any, path: str, names: tuple[str, ...]) -> None
     assert_native(spark, table, filters=[(names[0], ">", 3)])
 
 
-@pytest.mark.parametrize("names", [("v", "V"), ("v", "_metadata")])
+@pytest.mark.parametrize("names", [("v", "V"), ("v", "_metadata"), ("v", POSITION)])
 def test_names_that_spark_would_confuse_go_through_python(spark: Any, path: str, names: tuple[str, str]) -> None:
     schema = pa.schema([("id", pa.int64()), (names[0], pa.int64()), (names[1], pa.int32())])
     table = PaimonTable.create(path, schema, ["id"])
@@ -290,6 +292,30 @@ def test_vectors_that_are_too_large_go_through_python(spark: Any, path: str) -> 
     assert_native(spark, table, **{size: "1 b"})
     assert not plan_of(table, **{"scan.native": "false"}).files
     assert_native(spark, table, **{"scan.native": "false"})
+
+
+def test_bitmaps_mask_files_and_a_join_where_they_are_large(spark: Any, path: str) -> None:
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    table = PaimonTable.create(path, KEYED, ["id"], options=options)
+    for ids in (range(20_000), [7_000], [12_345]):
+        table.append(_keyed(ids))
+        table.compact()
+    plan = str(assert_native(spark, table)._jdf.queryExecution().toString())
+    assert "Subquery" in plan
+    assert "Join" not in plan
+    assert len(plan) < 20_000
+    sparse = {"scan.native.broadcast-size": "2 kb"}
+    assert not plan_of(table, **sparse).rest
+    assert "Join" in _plan(assert_native(spark, table, **sparse))
+
+
+def test_a_row_that_no_bitmap_knows_is_an_error(spark: Any, path: str) -> None:
+    table = _with_vectors(path, bucket="2")
+    scan = table.scan()
+    plan = plan_of(table)
+    wrong = [replace(f, file=f.file._replace(size=f.file.size + 1)) for f in plan.files]
+    with pytest.raises((PySparkException, Py4JJavaError), match="not in the deletion vectors"):
+        NativeScan(spark, scan, NativePlan(tuple(wrong), ())).frame().collect()
 
 
 @pytest.fixture(
