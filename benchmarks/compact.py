@@ -220,6 +220,8 @@ def through_spark(count: int, results: Results) -> None:
                 stored = session.read.parquet(path) if name == "parquet" else paimon_spark.read(session, path)
                 assert stored.count() == count, name
             shutil.rmtree(path)
+        print(".", end="", flush=True)
+    print()
     session.stop()
     cpu = {name: median(c for c, _ in found) for name, found in seconds.items()}
     for name, found in seconds.items():
