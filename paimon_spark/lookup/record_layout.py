@@ -11,34 +11,53 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.rows.byte_strings import EMPTY, matrix_rows, matrix_strings, offsets_and_bytes, varints
+from paimon_spark.rows.byte_strings import (
+    EMPTY,
+    Bytes,
+    Int64s,
+    matrix_rows,
+    matrix_strings,
+    offsets_and_bytes,
+    varint,
+    varints,
+)
 
 
 def records(*columns: pa.BinaryArray) -> pa.BinaryArray:
     """The record of each row of these columns, which are equally long and have no nulls."""
-    lengths = [_lengths(column) for column in columns]
-    if not all(isinstance(length, pa.Scalar) for length in lengths):
-        pieces = [piece for pair in zip(lengths, columns, strict=True) for piece in pair]
-        return pc.binary_join_element_wise(*pieces, EMPTY)
-    # All of one size: as a matrix at half the price.
-    parts = []
-    for length, column in zip(lengths, columns, strict=True):
-        offsets, data = offsets_and_bytes(column)
-        parts += [
-            np.frombuffer(length.as_py(), np.uint8),
-            matrix_rows(offsets, data, None, int(offsets[1] - offsets[0])),
-        ]
-    rows = np.empty((len(columns[0]), sum(part.shape[-1] for part in parts)), np.uint8)
+    width = record_size(*columns)
+    if width is not None:
+        # All of one size: as a matrix at half the price.
+        rows = np.empty((len(columns[0]), width), np.uint8)
+        fill_records(rows, *columns)
+        return matrix_strings(rows)
+    pieces = [piece for column in columns for piece in (varints(_lengths(column)), column)]
+    return pc.binary_join_element_wise(*pieces, EMPTY)
+
+
+def record_size(*columns: pa.BinaryArray) -> int | None:
+    """The size of every row's record if each column's strings are of one length; None otherwise, or without rows."""
+    size = 0
+    for column in columns:
+        lengths = _lengths(column)
+        if not len(lengths) or bool((lengths != lengths[0]).any()):
+            return None
+        size += len(varint(int(lengths[0]))) + int(lengths[0])
+    return size
+
+
+def fill_records(rows: Bytes, *columns: pa.BinaryArray) -> None:
+    """Put the rows' records, all of one size, into ``rows``, its last axis a record, the others counting rows."""
     at = 0
-    for part in parts:
-        rows[:, at : at + part.shape[-1]] = part
-        at += part.shape[-1]
-    return matrix_strings(rows)
+    for column in columns:
+        offsets, data = offsets_and_bytes(column)
+        length = int(offsets[1] - offsets[0])
+        prefix = np.frombuffer(varint(length), np.uint8)
+        rows[..., at : at + len(prefix)] = prefix
+        at += len(prefix)
+        rows[..., at : at + length] = matrix_rows(offsets, data, None, length).reshape(*rows.shape[:-1], length)
+        at += length
 
 
-def _lengths(column: pa.BinaryArray) -> pa.BinaryArray | pa.Scalar:
-    """The varint of each string's length; one scalar when they are all of one length."""
-    lengths = np.diff(offsets_and_bytes(column)[0])
-    if len(lengths) and (lengths == lengths[0]).all():
-        return varints(lengths[:1])[0]
-    return varints(lengths)
+def _lengths(column: pa.BinaryArray) -> Int64s:
+    return np.diff(offsets_and_bytes(column)[0])

@@ -35,12 +35,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_spark.arrays import strings
 from paimon_spark.errors import CorruptFile, UnsupportedFeature
 from paimon_spark.lookup.compression import LZ4, NONE, ZSTD, Codec, codec
 from paimon_spark.lookup.sidecar import Sidecar
 from paimon_spark.rows.byte_strings import (
+    EMPTY,
     Bytes,
     Int32s,
     Int64s,
@@ -48,6 +49,7 @@ from paimon_spark.rows.byte_strings import (
     read_varints,
     strings_at,
     varint,
+    varints,
 )
 
 MAGIC = 1481571681
@@ -134,6 +136,14 @@ def seal_block(entries: memoryview, tail: bytes, packer: Codec | None) -> tuple[
         if len(packed) < length - length // 8:
             return [packed, _trailer(packer.identity, zlib.crc32(packed))], len(packed)
     return [entries, tail, _trailer(NONE, zlib.crc32(tail, zlib.crc32(entries)))], length
+
+
+def seal_plain_blocks(blocks: Bytes) -> None:
+    """Write the trailers of blocks, the rows of a matrix whose contents are complete, as not compressed."""
+    stop = blocks.shape[1] - TRAILER.size
+    blocks[:, stop] = NONE
+    checksums = [zlib.crc32(block[: stop + 1]) for block in blocks]
+    blocks[:, stop + 1 :] = np.array(checksums, "<u4").view(np.uint8).reshape(-1, 4)
 
 
 def _trailer(identity: int, checksum: int) -> bytes:
@@ -251,6 +261,6 @@ def block_handles(path: str, index: Entries, end: int) -> tuple[Int64s, Int64s]:
     return offsets, sizes
 
 
-def index_values(offsets: list[int], sizes: list[int]) -> pa.BinaryArray:
+def index_values(offsets: Int64s, sizes: Int64s) -> pa.BinaryArray:
     """The values of index entries."""
-    return strings([varint(o) + varint(s) for o, s in zip(offsets, sizes, strict=True)], pa.binary())
+    return pc.binary_join_element_wise(varints(offsets), varints(sizes), EMPTY)

@@ -7,26 +7,27 @@ import zlib
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.arrays import strings
+from paimon_spark.arrays import strings, to_arrow
 from paimon_spark.errors import InvalidInput, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.key_order import KeyOrder
 from paimon_spark.lookup.key_search import form_of, search_keys
 from paimon_spark.lookup.local_file import NewFile
-from paimon_spark.lookup.record_layout import records
+from paimon_spark.lookup.record_layout import fill_records, record_size, records
 from paimon_spark.lookup.sort_layout import (
     TAIL_SIZE,
+    TRAILER,
     Footer,
     SortContext,
     block_tail,
     index_values,
     seal_block,
+    seal_plain_blocks,
 )
 from paimon_spark.rows.byte_strings import (
     ByteStrings,
     Int32s,
-    Int64s,
     as_binary,
     offsets_and_bytes,
 )
@@ -34,6 +35,8 @@ from paimon_spark.rows.murmur import hash_bytes_many
 
 _BUFFERED_ROWS = 4096
 _BATCH_BYTES = 2**29
+_PIECE = 2**21
+_NO_STARTS = np.empty(0, np.int64)
 
 
 class SortWriter:
@@ -51,10 +54,10 @@ class SortWriter:
         self._waiting: list[tuple[bytes, bytes]] = []
         self._last_key: pa.BinaryArray | None = None
         self._rest_keys = strings([], pa.binary())
-        self._rest_entries = strings([], pa.binary())
-        self._index_keys: list[bytes] = []
-        self._index_offsets: list[int] = []
-        self._index_sizes: list[int] = []
+        self._rest_values = strings([], pa.binary())
+        self._index_keys = [strings([], pa.binary())]
+        self._index_offsets = [np.empty(0, np.int64)]
+        self._index_sizes = [np.empty(0, np.int64)]
         self._longest = 0
         self._file = NewFile(path)
 
@@ -119,12 +122,27 @@ class SortWriter:
         self._check_order(keys)
         if self._bloom is not None:
             self._hashes.append(hash_bytes_many(keys))
-        entries = records(keys, values)
-        if len(self._rest_keys):
+        # Pieces stay in the processor's cache from here to the write.
+        ends = offsets_and_bytes(keys)[0] + offsets_and_bytes(values)[0]
+        at, piece = 0, max(_PIECE, 4 * self._block_size)
+        while at < len(keys):
+            stop = max(at + 1, int(np.searchsorted(ends, ends[at] + piece, side="right")) - 1)
+            at += self._put_piece(keys[at:stop], values[at:stop], stop == len(keys))
+
+    def _put_piece(self, keys: pa.BinaryArray, values: pa.BinaryArray, last: bool) -> int:
+        """Write the blocks that these rows fill, behind those that wait; keep the rest of the ``last`` piece, or of one
+        that fills no block. How many rows need not be put again."""
+        count, waiting = len(keys), len(self._rest_keys)
+        if waiting:
             keys = pa.concat_arrays([self._rest_keys, keys])
-            entries = pa.concat_arrays([self._rest_entries, entries])
-        done = self._write_full_blocks(keys, entries)
-        self._rest_keys, self._rest_entries = _copy(keys[done:]), _copy(entries[done:])
+            values = pa.concat_arrays([self._rest_values, values])
+        size = record_size(keys, values)
+        done = self._write_full_blocks(keys, values) if size is None else self._write_alike(keys, values, size)
+        if done and not last:
+            self._rest_keys = self._rest_values = strings([], pa.binary())
+            return done - waiting
+        self._rest_keys, self._rest_values = _copy(keys[done:]), _copy(values[done:])
+        return count
 
     def _check_order(self, keys: pa.BinaryArray) -> None:
         if self._last_key is not None:
@@ -139,9 +157,39 @@ class SortWriter:
             before, key = keys[bad - 1].as_py()[:64].hex(), keys[bad].as_py()[:64].hex()
             raise InvalidInput(f"keys of a sort file must ascend without repeats, but {key} came after {before}")
 
-    def _write_full_blocks(self, keys: pa.BinaryArray, entries: pa.BinaryArray) -> int:
+    def _write_alike(self, keys: pa.BinaryArray, values: pa.BinaryArray, size: int) -> int:
+        """Write the blocks that entries of one ``size`` fill; how many entries those have."""
+        each = self._entries_of_a_block(size)
+        count = len(keys) // each
+        done, content = count * each, each * size
+        if not count:
+            return 0
+        blocks = np.empty((count, content + TAIL_SIZE + TRAILER.size), np.uint8)
+        entries = np.ndarray((count, each, size), np.uint8, blocks, 0, (blocks.shape[1], size, 1))
+        fill_records(entries, keys[:done], values[:done])
+        tail = block_tail(_NO_STARTS, size)
+        blocks[:, content : content + TAIL_SIZE] = np.frombuffer(tail, np.uint8)
+        offset = self._file.size
+        if self._codec is None:
+            seal_plain_blocks(blocks)
+            self._longest = max(self._longest, content + TAIL_SIZE)
+            self._file.append(blocks.reshape(-1).data)
+            sizes = np.full(count, content + TAIL_SIZE)
+        else:
+            sizes = np.array([self._append(block[:content].data, tail) for block in blocks], np.int64)
+        stored = np.cumsum(sizes + TRAILER.size)
+        self._index_offsets.append(offset + stored - (sizes + TRAILER.size))
+        self._index_sizes.append(sizes)
+        self._index_keys.append(keys.take(to_arrow(np.arange(each - 1, done, each))))
+        return done
+
+    def _entries_of_a_block(self, size: int) -> int:
+        """How many entries of one ``size`` close a block."""
+        return max(1, (self._block_size - TAIL_SIZE) // size + 1)
+
+    def _write_full_blocks(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> int:
         """Write the blocks that these entries fill; how many entries those have."""
-        starts, data = offsets_and_bytes(entries)
+        starts, data = offsets_and_bytes(records(keys, values))
         sizes = np.diff(starts)
         changes = np.flatnonzero(np.diff(sizes)) + 1
         # What a block that is not aligned weighs: content up to an entry's end, and 4 bytes an entry.
@@ -152,7 +200,7 @@ class SortWriter:
             entry = int(sizes[at])
             turn = int(np.searchsorted(changes, at, side="right"))
             same_until = int(changes[turn]) if turn < len(changes) else len(sizes)
-            stop = at + max(1, (self._block_size - TAIL_SIZE) // entry + 1)
+            stop = at + self._entries_of_a_block(entry)
             aligned = stop <= same_until
             if not aligned:
                 limit = int(weights[at]) + self._block_size - TAIL_SIZE
@@ -160,14 +208,16 @@ class SortWriter:
             if stop > len(sizes):
                 break
             places = starts[at:stop] - starts[at]
-            self._write_block(view[starts[at] : starts[stop]], places, entry if aligned else None, keys[stop - 1])
+            tail = block_tail(places, entry if aligned else None)
+            self._write_block(_copy(keys[stop - 1 : stop]), view[starts[at] : starts[stop]], tail)
             at = stop
         return at
 
-    def _write_block(self, entries: memoryview, starts: Int64s, entry_size: int | None, last: pa.Scalar) -> None:
-        self._index_offsets.append(self._file.size)
-        self._index_sizes.append(self._append(entries, block_tail(starts, entry_size)))
-        self._index_keys.append(last.as_py())
+    def _write_block(self, last: pa.BinaryArray, entries: memoryview, tail: bytes) -> None:
+        """Write a data block whose last key is ``last``, and keep its place for the index."""
+        self._index_offsets.append(np.array([self._file.size]))
+        self._index_sizes.append(np.array([self._append(entries, tail)]))
+        self._index_keys.append(last)
 
     def _append(self, entries: memoryview, tail: bytes) -> int:
         """Write a block; the size of its payload."""
@@ -179,7 +229,8 @@ class SortWriter:
 
     def _finish(self) -> SortContext:
         if len(self._rest_keys):
-            self._write_rest(self._rest_entries, self._rest_keys[-1])
+            rest = records(self._rest_keys, self._rest_values)
+            self._write_block(self._rest_keys[-1:], *_whole_block(rest))
         tail_start = self._file.size
         bloom = (0, 0, 0)
         if self._bloom is not None:
@@ -188,18 +239,12 @@ class SortWriter:
             bloom = (tail_start, self._bloom.bits.size, self._bloom.keys)
             self._file.append(self._bloom.bits.data)
         index_offset = self._file.size
-        values = index_values(self._index_offsets, self._index_sizes)
-        index_keys = strings(self._index_keys, pa.binary())
-        entries = records(index_keys, values)
+        values = index_values(np.concatenate(self._index_offsets), np.concatenate(self._index_sizes))
+        entries = records(pa.concat_arrays(self._index_keys), values)
         index_size = self._append(*_whole_block(entries))
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
         return SortContext(self._file.size, self._order.name, zlib.crc32(tail), self._longest)
-
-    def _write_rest(self, entries: pa.BinaryArray, last: pa.Scalar) -> None:
-        self._index_offsets.append(self._file.size)
-        self._index_sizes.append(self._append(*_whole_block(entries)))
-        self._index_keys.append(last.as_py())
 
 
 def _whole_block(entries: pa.BinaryArray) -> tuple[memoryview, bytes]:

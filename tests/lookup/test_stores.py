@@ -138,6 +138,26 @@ def test_the_hash_store_takes_keys_in_any_order_and_any_pieces(tmp_path: Path) -
     ask("hash", tmp_path / "1", dict(pairs), [key for key, _ in pairs])
 
 
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_sort_file_is_the_same_whatever_pieces_come(mixed: bool, compression: str, tmp_path: Path) -> None:
+    """Pieces that fill no block, a few, and many megabytes; values of one size, and every thousandth another."""
+    count, rng = 30_000, random.Random(4)
+    pairs = {b"%08d" % i: rng.randbytes(150 - i % 1000 // 999 * mixed) for i in range(count)}
+    files = []
+    for size in (5_000, 17, count):
+        made = SortLookupStore.writer(
+            str(tmp_path / str(size)), count, 0.05, compression, 1000 if size == 17 else 65536
+        )
+        keys = list(pairs)
+        for at in range(0, count, size):
+            made.put_many(keys[at : at + size], [pairs[key] for key in keys[at : at + size]])
+        made.close()
+        ask("sort", tmp_path / str(size), pairs, keys)
+        files.append((tmp_path / str(size)).read_bytes())
+    assert files[0] == files[2] != files[1]
+
+
 @pytest.mark.parametrize("pieces", [[b"a b b c"], [b"a b", b"b c"]])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_key_twice_is_refused(kind: str, pieces: list[bytes], tmp_path: Path) -> None:
