@@ -99,6 +99,8 @@ def _entries(regions: Regions, type_: DataType) -> tuple[Int64Array, pa.Array]:
     value_counts, values = array_slots(value_arrays, value)
     if (counts != value_counts).any():
         raise CorruptFile("<BinaryMap>", "a map has more keys than values, or more values than keys")
+    if not keys.present.all():  # Arrow ends the process over a key that is null
+        raise CorruptFile("<BinaryMap>", "a map has a key that is null")
     arrow = arrow_type(type_)
     entry = pa.struct([arrow.key_field, arrow.item_field])
     children = [_column(keys, key), _column(values, value)]

@@ -195,6 +195,7 @@ def test_claims_of_arrays_and_maps_are_held_against_their_length() -> None:
         (struct.pack("<iiQ", 1, 0, 8 << 32 | 8) + b"8 bytes.", texts, "bytes 8 to 16"),
         (struct.pack("<i", 9) + bytes(8), named, "too few"),
         (struct.pack("<i", 8) + bytes(8) + struct.pack("<iiq", 1, 0, 5), named, "more values than keys"),
+        (struct.pack("<iiii", 12, 1, 1, 0) + struct.pack("<iii", 1, 0, 5), mapping(INT, INT), "key that is null"),
         (two_in_one[:-8] + b"8 bytes.", texts, None),
     ):
         if words is None:
