@@ -11,12 +11,12 @@ run = home="$$($(1)/bin/python -m tests.java.jvm)" && \
 	JAVA_HOME="$$home" PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python" \
 	$(2) $(1)/bin/python
 
-.PHONY: help demo test lint soak bench bench-compact bench-lookup bench-spark clean distclean
+.PHONY: help demo test lint tests-of-spark-4.0 tests-of-spark tests-of-all-else soak bench bench-compact bench-lookup bench-spark clean distclean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo       three feeds of flights, one table: the whole product in a minute'
-	@echo 'make test       lint, the tests under Spark 4.0, then the whole suite under the newest Spark'
+	@echo 'make test       lint, then the Spark tests under Spark 4.0 beside the whole suite under the newest Spark'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make soak       faults, kills, damage and races at full size; an hour or two'
 	@echo 'make bench      against pypaimon, its Rust core and Java; the last line is JSON'
@@ -36,10 +36,19 @@ lint: $(VENV)/.installed
 	@$(VENV)/bin/mypy
 
 test: lint $(VENV_SPARK40)/.installed $(VENV_PYPAIMON)/.installed
+	@$(MAKE) --no-print-directory -k -j 2 tests-of-spark-4.0 tests-of-spark tests-of-all-else
+
+tests-of-spark-4.0:
 	$(SAY) 'the tests of the Spark source, under Spark 4.0'
 	@$(call run,$(VENV_SPARK40)) -m pytest tests/spark
-	$(SAY) 'all tests, under the newest Spark'
-	@$(call run,$(VENV)) -m pytest
+
+tests-of-spark:
+	$(SAY) 'the tests of the Spark source, under the newest Spark'
+	@$(call run,$(VENV)) -m pytest tests/spark
+
+tests-of-all-else:
+	$(SAY) 'all other tests'
+	@$(call run,$(VENV)) -m pytest --ignore tests/spark
 
 soak: $(VENV)/.installed
 	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s tests/faults tests/storage tests/spark/cluster \
