@@ -2,19 +2,27 @@
 
 Sort files keep their data blocks here, in the general pool; both kinds of file keep index and Bloom filter blocks in
 a pool of their own (the *high-priority* share), so that a scan over data blocks does not push out what every lookup
-needs. A block is decoded as a whole and then searched; contrast ``page_cache``, whose unit is an address.
+needs. Where there is no room, a data block takes the place of others only if it was used before, and later than they
+were, so a scan of a file that does not fit leaves in memory what fits of it. A block is decoded as a whole and then
+searched; contrast ``page_cache``, whose unit is an address.
 
 Source: ``CacheManager`` of Apache Paimon.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from paimon_spark.lookup.memory_budget import MemoryBudget
 from paimon_spark.lookup.page_cache import PageCache
+from paimon_spark.rows.byte_strings import Bytes, Int64s
+
+PASSING = 2**23
 
 
 class Block(Protocol):
@@ -35,7 +43,9 @@ class BlockCache:
     def __init__(self, budget: MemoryBudget) -> None:
         """A cache that lives within ``budget``."""
         self.budget = budget
-        self._blocks: OrderedDict[tuple[Hashable, int], Block] = OrderedDict()
+        self.time = 0
+        # Each with the time of its last use, in the order of those.
+        self._blocks: OrderedDict[tuple[Hashable, int], tuple[Block, int]] = OrderedDict()
 
     def get(self, owner: Hashable, number: int, load: Callable[[], AnyBlock]) -> AnyBlock:
         """The block, from memory or loaded now. One block may exceed the bound; it is the next to go.
@@ -43,16 +53,56 @@ class BlockCache:
         Requires: ``load`` returns the same type for the same owner and number every time.
         """
         with self.budget.lock:
-            known = self._blocks.get((owner, number))
+            self.time += 1
+            known = self._use(owner, number)
             if known is not None:
-                self._blocks.move_to_end((owner, number))
                 return known  # type: ignore[return-value]
             block = load()
             while self._blocks and self.budget.excess(block.nbytes):
                 self._drop(next(iter(self._blocks)))
-            self._blocks[owner, number] = block
-            self.budget.used += block.nbytes
+            self._add(owner, number, block)
             return block
+
+    def find(self, owner: Hashable, numbers: list[int]) -> list[Block | None]:
+        """Those of the blocks that are in memory; all are used now, at one time."""
+        with self.budget.lock:
+            self.time += 1
+            return [self._use(owner, number) for number in numbers]
+
+    def may_take(self, size: int, last_uses: Int64s) -> Int64s:
+        """Which of some blocks of about ``size`` bytes, used at those times before, :meth:`offer` may keep just now."""
+        with self.budget.lock:
+            if not self.budget.excess(size):
+                return np.arange(len(last_uses))
+            oldest = next(iter(self._blocks.values()), None)
+            return np.flatnonzero(last_uses > (self.time if oldest is None else oldest[1]))
+
+    def offer(self, owner: Hashable, number: int, size: int, last_use: int, make: Callable[[], Block]) -> None:
+        """Keep the block that ``make`` makes, of about ``size`` bytes, if there is room for it or it was used before
+        now (``last_use``; 0: never) and later than those that have to go for it."""
+        with self.budget.lock:
+            while self.budget.excess(size):
+                oldest = next(iter(self._blocks), None)
+                if oldest is None or self._blocks[oldest][1] >= last_use:
+                    return
+                self._drop(oldest)
+            if (owner, number) in self._blocks:
+                return
+            block = make()
+            if not self.budget.excess(block.nbytes):
+                self._add(owner, number, block)
+
+    def _use(self, owner: Hashable, number: int) -> Block | None:
+        known = self._blocks.get((owner, number))
+        if known is None:
+            return None
+        self._blocks[owner, number] = (known[0], self.time)
+        self._blocks.move_to_end((owner, number))
+        return known[0]
+
+    def _add(self, owner: Hashable, number: int, block: Block) -> None:
+        self._blocks[owner, number] = (block, self.time)
+        self.budget.used += block.nbytes
 
     def drop(self, owner: Hashable) -> None:
         """Forget all blocks of one owner."""
@@ -61,7 +111,7 @@ class BlockCache:
                 self._drop(key)
 
     def _drop(self, key: tuple[Hashable, int]) -> None:
-        self.budget.used -= self._blocks.pop(key).nbytes
+        self.budget.used -= self._blocks.pop(key)[0].nbytes
 
 
 class LookupMemory:
@@ -75,3 +125,14 @@ class LookupMemory:
         self.pages = PageCache(general)
         self.blocks = BlockCache(general)
         self.priority = BlockCache(MemoryBudget(reserved))
+        self._threads = threading.local()
+
+    def passing(self, size: int) -> Bytes:
+        """Memory for ``size`` bytes that pass through, beyond the bound: of each thread the same in every call, if it
+        fits 8 MiB. Memory that is touched for the first time costs more than what is read into it."""
+        if size > PASSING:
+            return np.empty(size, np.uint8)
+        if not hasattr(self._threads, "buffer"):
+            self._threads.buffer = np.empty(PASSING, np.uint8)
+        memory: Bytes = self._threads.buffer[:size]
+        return memory

@@ -37,6 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.arrays import strings
 from paimon_spark.errors import CorruptFile, UnsupportedFeature
 from paimon_spark.lookup.compression import LZ4, NONE, ZSTD, Codec, codec
 from paimon_spark.lookup.sidecar import Sidecar
@@ -47,6 +48,7 @@ from paimon_spark.rows.byte_strings import (
     Int64s,
     read_varint,
     read_varints,
+    rows_at,
     strings_at,
     varint,
     varints,
@@ -150,19 +152,20 @@ def _trailer(identity: int, checksum: int) -> bytes:
     return TRAILER.pack(identity, zlib.crc32(bytes((identity,)), checksum))
 
 
-def open_block(path: str, offset: int, stored: bytes, longest: int | None) -> bytes | pa.Buffer:
-    """The content of a block as stored at ``offset``, trailer included.
+def open_block(path: str, offset: int, stored: memoryview, longest: int | None) -> memoryview | pa.Buffer:
+    """The content of a block as stored at ``offset``, trailer included; a part of ``stored`` if not compressed.
 
     :raises CorruptFile: the checksum does not match, or the content is longer than ``longest`` or than its payload
         allows
     :raises UnsupportedFeature: compressed with lzo
     """
-    payload = memoryview(stored)[: -TRAILER.size]
+    payload = stored[: -TRAILER.size]
     identity, checksum = TRAILER.unpack(stored[-TRAILER.size :])
-    if zlib.crc32(stored[-TRAILER.size :][:1], zlib.crc32(payload)) != checksum:
+    # The checksum covers the payload and the byte behind it.
+    if zlib.crc32(stored[: 1 - TRAILER.size]) != checksum:
         raise CorruptFile(path, f"the checksum of the block at byte {offset} does not match")
     if identity == NONE:
-        return stored[: -TRAILER.size]
+        return payload
     if identity not in _CODEC_NAMES:
         raise CorruptFile(path, f"the block at byte {offset} has the unknown compression {identity}")
     try:
@@ -180,17 +183,13 @@ def open_block(path: str, offset: int, stored: bytes, longest: int | None) -> by
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of a block: keys as an Arrow array, values as places in ``content``."""
+    """The entries of blocks: keys as an Arrow array, values as places in ``content``; ``counts`` of each block."""
 
     content: Bytes
     keys: pa.BinaryArray
     value_starts: Int32s
     value_lengths: Int32s
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self.content.nbytes + int(self.keys.nbytes) + self.value_starts.nbytes + self.value_lengths.nbytes
+    counts: Int64s
 
 
 def block_tail(starts: Int64s, entry_size: int | None) -> bytes:
@@ -200,24 +199,51 @@ def block_tail(starts: Int64s, entry_size: int | None) -> bytes:
     return b"".join((starts.astype("<i4").tobytes(), _NUMBER.pack(len(starts)), bytes((UNALIGNED,))))
 
 
-def decode_content(path: str, offset: int, data: bytes | pa.Buffer) -> Entries:
-    """The entries of the block at ``offset``.
+def decode_contents(path: str, offsets: Int64s, content: Bytes, begins: Int64s, stops: Int64s) -> Entries:
+    """The entries of blocks, at ``offsets`` in the file, ascending in ``content`` from ``begins`` to ``stops``.
 
-    :raises CorruptFile: they do not fill the content exactly
+    :raises CorruptFile: the entries of a block do not fill it exactly
     """
-    content = np.frombuffer(data, np.uint8)
-    starts, end = _entry_starts(content)
-    if starts is None:
-        raise CorruptFile(path, f"the block at byte {offset} has no valid tail")
-    key_lengths, key_starts = read_varints(content, starts) if len(starts) else (starts, starts)
-    value_lengths, value_starts = (
-        read_varints(content, np.minimum(key_starts + key_lengths, end)) if len(starts) else (starts, starts)
-    )
-    stops = np.concatenate((starts[1:], np.full(1, end)))[: len(starts)]
-    if bool(((key_lengths < 0) | (value_lengths < 0) | (value_starts + value_lengths != stops)).any()):
+    starts, counts, ends = _all_entry_starts(path, offsets, content, begins, stops)
+    if not len(starts):
+        return Entries(content, strings([], pa.binary()), starts.astype(np.int32), starts.astype(np.int32), counts)
+    last = np.cumsum(counts) - 1
+    limits = np.concatenate((starts[1:], ends[-1:]))
+    limits[last[counts > 0]] = ends[counts > 0]
+    key_lengths, key_starts = read_varints(content, starts)
+    value_lengths, value_starts = read_varints(content, np.minimum(key_starts + key_lengths, limits))
+    wrong = (key_lengths < 0) | (value_lengths < 0) | (value_starts + value_lengths != limits)
+    if wrong.any():
+        offset = int(offsets[np.searchsorted(last, int(wrong.argmax()))])
         raise CorruptFile(path, f"the entries of the block at byte {offset} do not fit its length")
     keys = strings_at(content, key_starts, key_lengths)
-    return Entries(content, keys, value_starts.astype(np.int32), value_lengths.astype(np.int32))
+    return Entries(content, keys, value_starts.astype(np.int32), value_lengths.astype(np.int32), counts)
+
+
+def _all_entry_starts(
+    path: str, offsets: Int64s, content: Bytes, begins: Int64s, stops: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Where the entries of all blocks start, how many each has, and where its last one ends."""
+    if bool((stops - begins >= TAIL_SIZE).all()):
+        tails = rows_at(content, stops - TAIL_SIZE, TAIL_SIZE)
+        sizes = np.ascontiguousarray(tails[:, :-1]).view("<i4").ravel().astype(np.int64)
+        ends = stops - TAIL_SIZE
+        rooms = ends - begins
+        if bool(((tails[:, -1] == ALIGNED) & (sizes > 1)).all()) and not (rooms % sizes).any():
+            counts = rooms // sizes
+            firsts = np.cumsum(counts) - counts
+            starts = np.repeat(begins - firsts * sizes, counts)
+            starts += np.arange(len(starts)) * (sizes[0] if (sizes == sizes[0]).all() else np.repeat(sizes, counts))
+            return starts, counts, ends
+    found = []
+    ends = np.empty(len(begins), np.int64)
+    for number, (begin, stop) in enumerate(zip(begins.tolist(), stops.tolist(), strict=True)):
+        own, end = _entry_starts(content[begin:stop])
+        if own is None:
+            raise CorruptFile(path, f"the block at byte {offsets[number]} has no valid tail")
+        found.append(own + begin)
+        ends[number] = begin + end
+    return np.concatenate(found), np.array([len(own) for own in found], np.int64), ends
 
 
 def _entry_starts(content: Bytes) -> tuple[Int64s | None, int]:

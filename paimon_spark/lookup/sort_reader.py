@@ -1,22 +1,25 @@
 """Answers lookups from a sort file: filter, then index, then the blocks that can hold a key. Format: ``sort_layout``.
 
 The keys of a batch are searched in the index all at once, which names the block of each. Those blocks are decoded,
-each once; their key columns, laid end to end, are one ascending column again, so a single search finds every key of
-the batch.
+each once; their key columns, laid end to end, are one ascending column again, so a single search finds many keys.
+Blocks that are not in memory are read and decoded 8 MiB at a time, beyond the bound of the cache, which takes of them
+what it has room for.
 """
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.arrays import to_arrow
+from paimon_spark.arrays import strings, to_arrow
 from paimon_spark.errors import CorruptFile, InvalidInput, NotFound
-from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.block_cache import PASSING, LookupMemory
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.key_order import KeyOrder
 from paimon_spark.lookup.key_search import (
@@ -35,20 +38,24 @@ from paimon_spark.lookup.sort_layout import (
     Footer,
     SortContext,
     block_handles,
-    decode_content,
+    decode_contents,
     open_block,
 )
-from paimon_spark.rows.byte_strings import ByteStrings, Int64s, as_binary, strings_in
+from paimon_spark.rows.byte_strings import Bytes, ByteStrings, Int64s, as_binary, strings_in
 from paimon_spark.rows.murmur import hash_bytes_many
 
 _INDEX, _FILTER = 0, 1
+_NO_KEYS = strings([], pa.binary())
 
 
 class _DataBlock:
-    """A decoded block and, for the form last asked for, its keys ready for a search."""
+    """Decoded blocks, one or some that follow one another, and, for the form last asked for, their keys ready for a
+    search."""
 
     def __init__(self, entries: Entries, ordered: OrderedKeys, form: int) -> None:
-        self.entries = entries
+        self.content = entries.content
+        self.value_starts = entries.value_starts
+        self.value_lengths = entries.value_lengths
         self.form = form_of(ordered)
         self._ordered = ordered
         # Replaced as one, because threads share a block.
@@ -56,27 +63,40 @@ class _DataBlock:
 
     @property
     def nbytes(self) -> int:
-        return self.entries.nbytes + int(self._ordered.nbytes) + self._searched[1].nbytes
+        """Bytes in memory."""
+        places = self.value_starts.nbytes + self.value_lengths.nbytes
+        return self.content.nbytes + places + int(self._ordered.nbytes) + self._searched[1].nbytes
 
     def keys(self, form: int) -> SearchKeys:
+        """The keys in that form."""
         known, keys = self._searched
         if form != known:
             keys = search_keys(self._ordered, form)
             self._searched = (form, keys)
         return keys
 
+    def copy(self, rows: slice, places: slice) -> _DataBlock:
+        """The block that has these ``rows`` and these ``places`` of the content, in memory of its own."""
+        ordered, none = self._ordered[rows], self._ordered[:0]
+        ordered = ordered.copy() if isinstance(ordered, np.ndarray) else pa.concat_arrays([ordered, none])
+        starts = self.value_starts[rows] - np.int32(places.start)
+        counts = np.array([len(starts)])
+        entries = Entries(self.content[places].copy(), _NO_KEYS, starts, self.value_lengths[rows].copy(), counts)
+        return _DataBlock(entries, ordered, self._searched[0])
+
 
 @dataclass(frozen=True)
 class _Index:
-    """The last key of each data block, and where the blocks are."""
+    """The last key of each data block, where the blocks are, and when each was used last."""
 
     block: _DataBlock
     offsets: Int64s
     sizes: Int64s
+    last_use: Int64s
 
     @property
     def nbytes(self) -> int:
-        return self.block.nbytes + self.offsets.nbytes + self.sizes.nbytes
+        return self.block.nbytes + self.offsets.nbytes + self.sizes.nbytes + self.last_use.nbytes
 
 
 @dataclass(frozen=True)
@@ -161,7 +181,7 @@ class SortReader:
         inside = inside[np.argsort(block_of[inside], kind="stable")]
         found, filled = [pa.nulls(1, pa.binary())], 1
         order = np.zeros(len(wanted), np.int64)
-        for blocks, rows in self._windows(index, block_of, inside):
+        for blocks, rows in self._parts(index, block_of, inside):
             asked = ordered[rows] if isinstance(ordered, np.ndarray) else ordered.take(to_arrow(rows))
             found.append(self._find_in(blocks, asked))
             order[rows] = filled + np.arange(len(rows))
@@ -169,52 +189,88 @@ class SortReader:
         return pa.concat_arrays(found).take(to_arrow(order))
 
     def _find_in(self, blocks: list[_DataBlock], wanted: OrderedKeys) -> pa.BinaryArray:
-        """The values of keys that, if anywhere, are in these consecutive blocks."""
+        """The values of keys that, if anywhere, are in these ascending blocks."""
         form = self._form = max(self._form, *(block.form for block in blocks))
         stored = join_keys([block.keys(form) for block in blocks])
         at, found = search(stored, search_keys(wanted, form))
-        ends = np.cumsum([len(block.entries.value_starts) for block in blocks])
+        ends = np.cumsum([len(block.value_starts) for block in blocks])
         at[~found] = 0
         which = np.searchsorted(ends, at, side="right")
-        starts = np.concatenate([block.entries.value_starts for block in blocks])[at].astype(np.int64)
-        lengths = np.concatenate([block.entries.value_lengths for block in blocks])[at].astype(np.int64)
-        return strings_in([block.entries.content for block in blocks], which, starts, lengths, found)
+        starts = np.concatenate([block.value_starts for block in blocks])[at].astype(np.int64)
+        lengths = np.concatenate([block.value_lengths for block in blocks])[at].astype(np.int64)
+        return strings_in([block.content for block in blocks], which, starts, lengths, found)
 
-    def _windows(self, index: _Index, block_of: Int64s, rows: Int64s) -> Iterator[tuple[list[_DataBlock], Int64s]]:
-        """The blocks that ``rows`` (sorted by block) need, as many at a time as memory holds, with their rows."""
-        numbers = block_of[rows]
-        borders = np.flatnonzero(np.diff(numbers, prepend=-1))
-        blocks: list[_DataBlock] = []
-        first, used = 0, 0
-        for begin in borders.tolist():
-            block = self._block(index, int(numbers[begin]))
-            if blocks and used + block.nbytes > self._memory.blocks.budget.limit:
-                yield blocks, rows[first:begin]
-                blocks, first, used = [], begin, 0
-            blocks.append(block)
-            used += block.nbytes
-        if blocks:
-            yield blocks, rows[first:]
+    def _parts(self, index: _Index, block_of: Int64s, rows: Int64s) -> Iterator[tuple[list[_DataBlock], Int64s]]:
+        """The blocks that ``rows`` (sorted by block) need and the rows that need them: first those in memory, then the
+        others, about 8 MiB at a time."""
+        if not len(rows):
+            return
+        numbers, borders = np.unique(block_of[rows], return_index=True)
+        cache = self._memory.blocks
+        with cache.budget.lock:
+            blocks = cast("list[_DataBlock | None]", cache.find(id(self), numbers.tolist()))
+            last_uses = index.last_use[numbers]
+            index.last_use[numbers] = cache.time
+        lengths = np.diff(borders, append=len(rows))
+        known = np.array([block is not None for block in blocks], np.bool_)
+        if known.any():
+            yield [block for block in blocks if block is not None], rows[np.repeat(known, lengths)]
+        missing = np.flatnonzero(~known)
+        # Of a file that says nothing of its longest block, any block may unpack to much.
+        step = max(1, PASSING // (self.context.longest_block or PASSING))
+        for first in range(0, len(missing), step):
+            some = missing[first : first + step]
+            which = np.zeros(len(numbers), np.bool_)
+            which[some] = True
+            yield [self._load(index, numbers[some], last_uses[some])], rows[np.repeat(which, lengths)]
 
-    def _block(self, index: _Index, number: int) -> _DataBlock:
-        def load() -> _DataBlock:
-            return self._decode(int(index.offsets[number]), int(index.sizes[number]))
+    def _load(self, index: _Index, numbers: Int64s, last_uses: Int64s) -> _DataBlock:
+        """These blocks, read and decoded as one, and offered to the cache one by one."""
+        content, begins, stops = self._contents(index.offsets[numbers], index.sizes[numbers])
+        entries = decode_contents(self.path, index.offsets[numbers], content, begins, stops)
+        whole, counts = _DataBlock(entries, self._order.normalize(entries.keys), self._form), entries.counts
+        cache, ends = self._memory.blocks, np.cumsum(counts)
+        sizes = stops - begins + (whole.nbytes - content.nbytes) // max(1, int(ends[-1])) * counts
+        for some in cache.may_take(int(sizes.min()), last_uses).tolist():
+            rows = slice(int(ends[some] - counts[some]), int(ends[some]))
+            make = functools.partial(whole.copy, rows, slice(int(begins[some]), int(stops[some])))
+            cache.offer(id(self), int(numbers[some]), int(sizes[some]), int(last_uses[some]), make)
+        return whole
 
-        return self._memory.blocks.get(id(self), number, load)
-
-    def _decode(self, offset: int, size: int) -> _DataBlock:
-        stored = self._file.read(offset, size + TRAILER.size)
-        content = open_block(self.path, offset, stored, self.context.longest_block)
-        entries = decode_content(self.path, offset, content)
-        return _DataBlock(entries, self._order.normalize(entries.keys), self._form)
+    def _contents(self, offsets: Int64s, sizes: Int64s) -> tuple[Bytes, Int64s, Int64s]:
+        """The contents of the blocks at these offsets (ascending), checked: memory, and where each lies in it."""
+        lengths = sizes + TRAILER.size
+        stops = np.cumsum(lengths)
+        memory = self._memory.passing(int(stops[-1]))
+        view = memory.data
+        # Neighbours are read at once.
+        borders = np.flatnonzero(offsets[1:] != offsets[:-1] + lengths[:-1]) + 1
+        begins = stops - lengths
+        opened = []
+        for first, stop in zip([0, *borders.tolist()], [*borders.tolist(), len(offsets)], strict=True):
+            self._file.read_into(int(offsets[first]), view[int(begins[first]) : int(stops[stop - 1])])
+            for number in range(first, stop):
+                stored = view[int(begins[number]) : int(stops[number])]
+                opened.append(open_block(self.path, int(offsets[number]), stored, self.context.longest_block))
+        if all(isinstance(content, memoryview) for content in opened):
+            return memory, begins, stops - TRAILER.size
+        memory = np.concatenate([np.frombuffer(content, np.uint8) for content in opened])
+        lengths = np.array([len(content) for content in opened], np.int64)
+        stops = np.cumsum(lengths)
+        return memory, stops - lengths, stops
 
     def _index(self) -> _Index:
         def load() -> _Index:
             footer = self._footer
-            block = self._decode(footer.index_offset, footer.index_size)
+            place = np.array([footer.index_offset])
+            entries = decode_contents(self.path, place, *self._contents(place, np.array([footer.index_size])))
+            # The content passes through, and is not needed behind the handles.
+            keys_alone = replace(entries, content=np.empty(0, np.uint8))
+            block = _DataBlock(keys_alone, self._order.normalize(entries.keys), self._form)
             self._form = max(self._form, block.form)
             end = footer.bloom_offset if footer.bloom_keys else footer.index_offset
-            return _Index(block, *block_handles(self.path, block.entries, end))
+            offsets, sizes = block_handles(self.path, entries, end)
+            return _Index(block, offsets, sizes, np.zeros(len(offsets), np.int64))
 
         return self._memory.priority.get(id(self), _INDEX, load)
 
