@@ -31,6 +31,8 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from benchmarks.process import REPO
 from paimon_spark import PaimonTable
+from paimon_spark.rows.bucket import assign_buckets
+from paimon_spark.types import parse_type
 
 SCRATCH = REPO / "build" / "bench-spark"
 ROWS, ROUNDS, SECONDS = 5_000_000, 5, 15.0
@@ -200,7 +202,7 @@ def verdict(ours: Seconds, peer: Seconds, goal: float, at_most: bool = False) ->
 
 def build(path: str, columns: Mapping[str, pa.DataType], count: int, percent: int, level_0: bool) -> None:
     """A compacted table of ``count`` keys, of which ``percent`` % have a newer version in another file than the first;
-    with ``level_0`` a thousandth of them have a yet newer one in a quarter of the buckets."""
+    with ``level_0`` a thousandth of them have a yet newer one, all in one of the four buckets."""
     schema = pa.schema([pa.field(name, type_, nullable=name != "id") for name, type_ in columns.items()])
     table = PaimonTable.create(path, schema, ["id"], options=OPTIONS)
     for start in range(0, count, 1_000_000):
@@ -211,7 +213,13 @@ def build(path: str, columns: Mapping[str, pa.DataType], count: int, percent: in
         table.append(rows(chosen, schema))
         table.compact()
     if level_0:
-        table.append(rows(np.arange(count // 2, count // 2 + count // 1000), schema))
+        table.append(rows(of_first_bucket(np.arange(count // 2, count))[: count // 1000], schema))
+
+
+def of_first_bucket(ids: Any) -> Any:
+    """Those of ``ids`` that are in bucket 0."""
+    buckets = assign_buckets([pa.array(ids)], [parse_type("BIGINT")], int(OPTIONS["bucket"]), "default")
+    return ids[buckets == 0]
 
 
 def rows(ids: Any, schema: pa.Schema) -> pa.Table:
