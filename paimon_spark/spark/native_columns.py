@@ -45,6 +45,10 @@ class FileColumn:
     stored: str | None
     type: DataType | None
 
+    def __hash__(self) -> int:
+        """Of the names alone: thousands of files are grouped by their columns, and types hash slowly."""
+        return hash((self.name, self.stored))
+
     @property
     def sql(self) -> str:
         """The column as the wanted type and under its name, in Spark's SQL."""

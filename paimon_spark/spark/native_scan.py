@@ -115,20 +115,19 @@ class NativeScan:
     def _group(self, files: Sequence[NativeFile], columns: Columns, partition: bytes | None) -> Any:
         """The rows of files of one shape, all with vectors or all without. ``partition`` None: values are joined."""
         names = [*(c.name for c in columns), *self._partition_names]
-        file, size = fresh_name("file", names), fresh_name("size", [*names, "file"])
+        file = fresh_name("file", names)
         selected = [c.sql for c in columns]
         masked = files[0].deletion is not None
-        by_size = masked and self._has_bitmaps(files)
-        if masked:
+        joined = masked and not self._has_bitmaps(files)
+        if joined:
             selected.append(POSITION)
-        if by_size:
-            selected.append(f"{METADATA}.file_size AS {quoted(size)}")
-        if partition is None or (masked and not by_size):
+        if partition is None or joined:
             selected.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
-        rows = self._load(files, columns, masked).selectExpr(*selected)
-        if by_size:
-            rows = without_deleted_of(self.session, rows, size, [(f.file, v) for f, v in self._vectors(files)])
-        elif masked:
+        rows = self._load(files, columns, masked)
+        if masked and not joined:
+            rows = without_deleted_of(self.session, rows, [(f.file, v) for f, v in self._vectors(files)])
+        rows = rows.selectExpr(*selected)
+        if joined:
             rows = without_deleted(self.session, rows, file, [(f.number, v) for f, v in self._vectors(files)])
         if partition is None:
             rows = rows.join(F.broadcast(self._partition_frame(file)), file, "inner")
@@ -136,7 +135,7 @@ class NativeScan:
             rows = rows.withColumns(self._partition_literals[partition])
         if self.scan.predicate is not None:
             rows = rows.where(self._condition)
-        as_they_are = not masked and partition is not None and names == list(self.scan.columns)
+        as_they_are = not joined and partition is not None and names == list(self.scan.columns)
         return rows if as_they_are else rows.selectExpr(*map(quoted, self.scan.columns))
 
     def _load(self, files: Sequence[NativeFile], columns: Columns, positions: bool) -> Any:

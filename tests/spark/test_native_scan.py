@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 
 import paimon_spark
@@ -22,6 +23,7 @@ from paimon_spark import PaimonTable
 from paimon_spark.errors import NotFound
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
+from paimon_spark.spark.native_bitmaps import CHOICES, are_told_apart
 from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
 from paimon_spark.spark.native_plan import NativePlan
@@ -316,6 +318,39 @@ def test_a_row_that_no_bitmap_knows_is_an_error(spark: Any, path: str) -> None:
     wrong = [replace(f, file=f.file._replace(size=f.file.size + 1)) for f in plan.files]
     with pytest.raises((PySparkException, Py4JJavaError), match="not in the deletion vectors"):
         NativeScan(spark, scan, NativePlan(tuple(wrong), ())).frame().collect()
+
+
+def test_bitmaps_of_more_files_than_choices(spark: Any, path: str) -> None:
+    table = _with_vectors(path, 400, bucket="9")
+    masked = [f for f in plan_of(table).files if f.deletion]
+    assert len(masked) > CHOICES
+    assert are_told_apart([f.file.size for f in masked])
+    assert "Join" not in _plan(assert_native(spark, table))
+    scan, plan = table.scan(), plan_of(table)
+    wrong = [replace(f, file=f.file._replace(size=f.file.size + 1000)) for f in plan.files]
+    with pytest.raises((PySparkException, Py4JJavaError), match="not in the deletion vectors"):
+        NativeScan(spark, scan, NativePlan(tuple(wrong), ())).frame().collect()
+
+
+def test_masked_rows_cached_joined_with_themselves_and_of_a_second_attempt(spark: Any, path: str) -> None:
+    df = paimon_spark.read(spark, _with_vectors(path, 300, bucket="2").path)
+    expected = [(i,) for i in range(300)]
+    cached = df.where("id >= 0").cache()
+    for _ in range(2):
+        assert rows(cached.select("id")) == expected
+    cached.unpersist()
+    assert rows(df.alias("a").join(df.alias("b"), "id").select("id")) == expected
+    assert rows(df.select("id").mapInArrow(_failing_at_first, "id bigint")) == expected
+
+
+def _failing_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Passes all rows on; the first attempt of every task fails after the first batch."""
+    context = TaskContext.get()
+    assert context is not None
+    for batch in batches:
+        yield batch
+        if context.attemptNumber() == 0:
+            raise RuntimeError("this attempt fails")
 
 
 @pytest.fixture(
