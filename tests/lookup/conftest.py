@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,10 @@ from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.key_order import BYTEWISE, CompactOrder, KeyOrder
 from paimon_spark.lookup.sort_layout import SortContext
 from paimon_spark.types import parse_type
+
+# A forked child must not collect Java objects of its parent: their finalizers would ask Java through the parent's
+# socket, and wait for an answer that the parent gets.
+os.register_at_fork(after_in_child=gc.freeze)
 
 DATA = Path(__file__).parents[1] / "data" / "lookup"
 
