@@ -36,7 +36,7 @@ lint: $(VENV)/.installed
 	@$(VENV)/bin/mypy
 
 test: lint $(VENV_SPARK40)/.installed $(VENV_PYPAIMON)/.installed
-	@$(MAKE) --no-print-directory -k -j 2 tests-of-spark-4.0 tests-of-spark tests-of-all-else
+	@$(MAKE) --no-print-directory -k -j 3 tests-of-spark-4.0 tests-of-spark tests-of-all-else
 
 tests-of-spark-4.0:
 	$(SAY) 'the tests of the Spark source, under Spark 4.0'

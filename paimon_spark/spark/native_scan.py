@@ -5,7 +5,7 @@ that needs no merging is plain parquet and a mask, and Spark's reader is twice a
 groups, and counts rows without reading any. So a scan becomes a union (:mod:`paimon_spark.spark.native_plan`)::
 
     files of one shape and partition, no vectors    parquet scan → columns, partition literals → filter
-    the same with vectors                           parquet scan → bitmaps, or a join where they are large → …
+    the same with vectors, and a few without        parquet scan → bitmaps, or a join where they are large → …
     all that must be merged                         Python source, pinned to the same snapshot and plan
 
 Files have one shape when their columns have the same names and types. With more than ``_SCANS`` partitions the files
@@ -41,8 +41,12 @@ from paimon_spark.spark.native_deletions import without_deleted
 from paimon_spark.spark.native_filter import literal, row_filter
 from paimon_spark.spark.native_plan import BROADCAST_SIZE, Columns, NativeFile, NativePlan
 from paimon_spark.spark.types import spark_schema
+from paimon_spark.storage.storage import Storage
 
 _SCANS = 32
+# Files without vectors are masked like the others when they hold no more than this part of their rows: one scan less to
+# plan costs more than that.
+_FEW = 8
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _READER_OPTIONS = {
     "mergeSchema": "false",
@@ -98,26 +102,36 @@ class NativeScan:
         :raises NotFound: a file is gone, because the snapshot has expired
         :raises CorruptFile: a deletion vector is damaged
         """
-        groups: dict[tuple[Columns, bytes | None, bool], list[NativeFile]] = {}
-        for file in self.plan.files:
-            partition = None if self._partitions_joined else file.partition
-            groups.setdefault((file.columns, partition, file.deletion is not None), []).append(file)
         with self._listed_here():
-            frames = [self._group(files, columns, partition) for (columns, partition, _), files in groups.items()]
+            frames = [self._group(files, columns, partition) for columns, partition, files in self._groups()]
         frame = reduce(lambda one, other: one.union(other), frames)
         for field in spark_schema([self.scan.table_schema.field(name) for name in self.scan.columns]).fields:
             if field.metadata:
                 frame = frame.withMetadata(field.name, field.metadata)
         return frame
 
+    def _groups(self) -> Iterator[tuple[Columns, bytes | None, Sequence[NativeFile]]]:
+        """The files of each parquet scan: of one shape, and of one partition unless partition values are joined."""
+        shapes: dict[tuple[Columns, bytes | None], list[NativeFile]] = {}
+        for file in self.plan.files:
+            partition = None if self._partitions_joined else file.partition
+            shapes.setdefault((file.columns, partition), []).append(file)
+        for (columns, partition), files in shapes.items():
+            masked = [f for f in files if f.deletion is not None]
+            others = [f for f in files if f.deletion is None]
+            if _rows(others) * _FEW <= _rows(masked) and self._has_bitmaps(files):
+                yield columns, partition, files
+            else:
+                yield from ((columns, partition, part) for part in (masked, others) if part)
+
     # ------------------------------------------------------------------ one parquet scan
 
     def _group(self, files: Sequence[NativeFile], columns: Columns, partition: bytes | None) -> Any:
-        """The rows of files of one shape, all with vectors or all without. ``partition`` None: values are joined."""
+        """The rows of files of one shape, with and without vectors. ``partition`` None: values are joined."""
         names = [*(c.name for c in columns), *self._partition_names]
         file = fresh_name("file", names)
         selected = [c.sql for c in columns]
-        masked = files[0].deletion is not None
+        masked = any(f.deletion is not None for f in files)
         joined = masked and not self._has_bitmaps(files)
         if joined:
             selected.append(POSITION)
@@ -169,16 +183,19 @@ class NativeScan:
     @cached_property
     def _bitmaps_fit(self) -> bool:
         limit = min(BYTES, self.scan.table_schema.options.get_option(BROADCAST_SIZE))
-        return sum(bitmap_bytes(f.file.row_count) for f in self.plan.files if f.deletion) <= limit
+        masked = sum(bitmap_bytes(f.file.row_count) for f in self.plan.files if f.deletion is not None)
+        return masked + masked // _FEW <= limit
 
     def _vectors(self, files: Sequence[NativeFile]) -> list[tuple[NativeFile, DeletionVector]]:
         storage = self.scan.metadata.storage
         with self.scan.expiry_explained():
-            return [
-                (f, read_deletion_vector(storage, f.deletion, f.file.row_count))
-                for f in files
-                if f.deletion is not None
-            ]
+            return [(f, self._vector(storage, f)) for f in files]
+
+    @staticmethod
+    def _vector(storage: Storage, file: NativeFile) -> DeletionVector:
+        if file.deletion is None:
+            return DeletionVector.of([])
+        return read_deletion_vector(storage, file.deletion, file.file.row_count)
 
     @cached_property
     def _condition(self) -> Any:
@@ -226,3 +243,7 @@ class NativeScan:
         return self.session.createDataFrame(
             pa.Table.from_batches([outgoing(batch, outgoing_schema(nullable))]), nullable
         )
+
+
+def _rows(files: Sequence[NativeFile]) -> int:
+    return sum(f.file.row_count for f in files)

@@ -311,6 +311,21 @@ def test_bitmaps_mask_files_and_a_join_where_they_are_large(spark: Any, path: st
     assert "Join" in _plan(assert_native(spark, table, **sparse))
 
 
+def test_a_few_rows_without_vectors_are_masked_with_the_others(spark: Any, path: str) -> None:
+    table = _with_vectors(path, 2000)
+    masked, others = (
+        sum(f.file.row_count for f in plan_of(table).files if bool(f.deletion) is d) for d in (True, False)
+    )
+    assert others * 2 < masked < others * 8
+    assert _plan(assert_native(spark, table)).count("FileScan parquet") == 2
+    few = PaimonTable.create(f"{path}-few", KEYED, ["id"], options={"bucket": "1", "deletion-vectors.enabled": "true"})
+    for ids in (range(900), range(0, 900, 9)):
+        few.append(_keyed(ids))
+        few.compact()
+    assert len(plan_of(few).files) == 2
+    assert _plan(assert_native(spark, few)).count("FileScan parquet") == 1
+
+
 def test_a_row_that_no_bitmap_knows_is_an_error(spark: Any, path: str) -> None:
     table = _with_vectors(path, bucket="2")
     scan = table.scan()
