@@ -22,7 +22,8 @@ from tests.faults.fault_storage import FaultStorage
 from tests.sizes import sized
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
-SOON = {"snapshot.num-retained.min": "2", "snapshot.time-retained": "0 ms"}
+SOON = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "2", "snapshot.time-retained": "0 ms"}
+AT_ONCE = {**SOON, "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
 DAY = 86_400_000
 
 
@@ -296,7 +297,7 @@ class Sleeping(LocalStorage):
 @pytest.mark.parametrize("earlier", [0, 3])
 def test_a_writer_that_stands_still_is_not_lost(tmp_path: Path, use: Use, earlier: int, commits: int) -> None:
     """The id that it wants has been used, and is free again."""
-    table = new_table(tmp_path, **{**SOON, "snapshot.num-retained.min": "1"})
+    table = new_table(tmp_path, **AT_ONCE)
     append(table, *range(earlier))
 
     def others() -> None:
@@ -315,7 +316,7 @@ def test_a_writer_that_stands_still_is_not_lost(tmp_path: Path, use: Use, earlie
 
 
 def test_a_commit_whose_snapshot_expired_before_it_was_answered(tmp_path: Path, use: Use) -> None:
-    table = new_table(tmp_path, **{**SOON, "snapshot.num-retained.min": "1"})
+    table = new_table(tmp_path, **AT_ONCE)
     append(table, 0, 1)
 
     def others() -> None:
@@ -333,7 +334,7 @@ def test_a_commit_whose_snapshot_expired_before_it_was_answered(tmp_path: Path, 
 
 def test_a_commit_is_in_the_history_when_the_one_before_it_has_expired(tmp_path: Path, use: Use) -> None:
     """Others commit upon it, and let expire what was before it, between its put and its look back."""
-    table = new_table(tmp_path, **{**SOON, "snapshot.num-retained.min": "2"})
+    table = new_table(tmp_path, **SOON)
     append(table, 0, 1)
 
     class Slow(LocalStorage):

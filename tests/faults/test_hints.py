@@ -38,7 +38,7 @@ def test_no_hint_is_trusted(place: tuple[Storage, str], use: Use) -> None:
     """Snapshots 4 to 7 are there, and each hint says something else."""
     storage, root = place
     use(storage)
-    options = {"bucket": "1", "snapshot.num-retained.min": "4", "snapshot.time-retained": "0 s"}
+    options = {"bucket": "1", "snapshot.num-retained.min": "4", "snapshot.num-retained.max": "4"}
     PaimonTable.create(root, SCHEMA, ["k"], options=options)
     for value in range(7):
         append(root, value)

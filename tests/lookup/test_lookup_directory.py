@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import stat
+import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -138,15 +139,15 @@ def test_spark_says_where_local_files_go(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_is_old_and_what_is_too_much_is_to_leave(tmp_path: Path) -> None:
     directory = LookupDirectory(str(tmp_path))
-    for number in range(4):
-        path = directory.obtain(f"file {number}", build_pairs)
-        os.utime(os.path.dirname(path), (1_000_000 + number, 1_000_000 + number))
+    places = [os.path.dirname(directory.obtain(f"file {number}", build_pairs)) for number in range(4)]
+    for number, place in enumerate(places):
+        os.utime(place, (1_000_000 + number, 1_000_000 + number))
     size = directory.files()[0].size
     directory.touch("file 1")
     assert directory.excess(None, 3600) == {"file 0": "age", "file 2": "age", "file 3": "age"}
     assert directory.excess(2 * size, 3600, spare="file 0") == {"file 2": "age", "file 3": "age"}
     for number in (0, 2, 3):
-        directory.touch(f"file {number}")
+        os.utime(places[number], (time.time() - 60 + number,) * 2)
     assert directory.excess(2 * size, 3600, spare="file 1") == {"file 0": "size", "file 2": "size"}
     assert directory.excess(None, 3600) == {}
 
