@@ -16,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From the ground up. A module imports from its own room, and from rooms on lower floors; rooms of one floor do not
 # know each other.
 FLOORS = (
-    ("types", "options", "errors", "predicate", "arrays"),
+    ("types", "options", "errors", "predicate", "arrays", "checksum"),
     ("storage",),
     ("rows",),
     ("metadata",),

@@ -9,7 +9,6 @@ all of them.
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.bloom_filter import BloomFilter
@@ -189,7 +189,7 @@ class HashReader:
 
     def _check_page(self, page: int, stored: bytes | memoryview) -> None:
         checksums = self.context.checksums
-        if checksums is not None and zlib.crc32(stored) != int(checksums[page]):
+        if checksums is not None and crc32(stored) != int(checksums[page]):
             raise CorruptFile(self.path, f"the checksum of page {page} does not match")
 
     def _unpack(self, page: int, length: int) -> bytes | pa.Buffer:

@@ -7,7 +7,6 @@ first 64 MiB of values; the others go to a temporary file beside the target. ``c
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.arrays import strings, to_arrow, to_numpy
+from paimon_spark.checksum import crc32
 from paimon_spark.errors import InvalidInput, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
@@ -304,12 +304,12 @@ class _PagedOutput:
     def _write(self, pages: memoryview) -> None:
         size = self.page_size
         if self.codec is None:
-            self.checksums += [zlib.crc32(pages[at : at + size]) for at in range(0, len(pages), size)]
+            self.checksums += [crc32(pages[at : at + size]) for at in range(0, len(pages), size)]
             self.file.append(pages)
             return
         for at in range(0, len(pages), size):
             packed = self.codec.compress(pages[at : at + size])
             page = len(packed).to_bytes(4, "big") + packed
             self.page_starts.append(self.file.size)
-            self.checksums.append(zlib.crc32(page))
+            self.checksums.append(crc32(page))
             self.file.append(page)

@@ -26,10 +26,10 @@ import stat
 import tempfile
 import time
 import uuid
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from paimon_spark.checksum import crc32
 from paimon_spark.errors import StorageError
 
 LOG = logging.getLogger("paimon_spark.lookup")
@@ -186,7 +186,7 @@ class LookupDirectory:
     @contextlib.contextmanager
     def _lock(self, name: str) -> Iterator[None]:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        path = os.path.join(self.path, f"{_LOCK}{zlib.crc32(name.encode()) % _LOCKS:02x}")
+        path = os.path.join(self.path, f"{_LOCK}{crc32(name.encode()) % _LOCKS:02x}")
         try:
             descriptor = os.open(path, flags, 0o600)
         except OSError as problem:
@@ -206,7 +206,7 @@ class LookupDirectory:
                 self._delete_unless_building(entry.removeprefix(_BUILD))
 
     def _delete_unless_building(self, name: str) -> None:
-        lock = os.path.join(self.path, f"{_LOCK}{zlib.crc32(name.encode()) % _LOCKS:02x}")
+        lock = os.path.join(self.path, f"{_LOCK}{crc32(name.encode()) % _LOCKS:02x}")
         with contextlib.suppress(OSError):
             descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import json
 import os
 import struct
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.lookup.local_file import LocalFile, write_new_file
 
@@ -52,7 +52,7 @@ class Sidecar:
         header = json.dumps(self.header, separators=(",", ":")).encode()
         parts = _LENGTH.pack(len(self.checksums)) + self.checksums.astype("<u4").tobytes()
         body = _MAGIC + _LENGTH.pack(len(header)) + header + parts
-        write_new_file(sidecar_path(path), body + _LENGTH.pack(zlib.crc32(body)))
+        write_new_file(sidecar_path(path), body + _LENGTH.pack(crc32(body)))
 
     @staticmethod
     def read(path: str, kind: str) -> Sidecar:
@@ -66,7 +66,7 @@ class Sidecar:
             if file.size > _LONGEST:
                 raise CorruptFile(own, f"{file.size} bytes are too many for a context")
             data = file.read(0, file.size)
-        if len(data) < 12 or data[:4] != _MAGIC or zlib.crc32(data[:-4]) != _LENGTH.unpack(data[-4:])[0]:
+        if len(data) < 12 or data[:4] != _MAGIC or crc32(data[:-4]) != _LENGTH.unpack(data[-4:])[0]:
             raise CorruptFile(own, "it is cut short or its checksum does not match")
         try:
             (length,) = _LENGTH.unpack_from(data, 4)

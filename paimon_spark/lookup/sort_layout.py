@@ -30,7 +30,6 @@ Paimon.
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.arrays import strings
+from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile, UnsupportedFeature
 from paimon_spark.lookup.compression import LZ4, NONE, ZSTD, Codec, codec
 from paimon_spark.lookup.sidecar import Sidecar
@@ -136,20 +136,20 @@ def seal_block(entries: memoryview, tail: bytes, packer: Codec | None) -> tuple[
     if packer is not None:
         packed = varint(length) + packer.compress(b"".join((entries, tail)))
         if len(packed) < length - length // 8:
-            return [packed, _trailer(packer.identity, zlib.crc32(packed))], len(packed)
-    return [entries, tail, _trailer(NONE, zlib.crc32(tail, zlib.crc32(entries)))], length
+            return [packed, _trailer(packer.identity, crc32(packed))], len(packed)
+    return [entries, tail, _trailer(NONE, crc32(tail, crc32(entries)))], length
 
 
 def seal_plain_blocks(blocks: Bytes) -> None:
     """Write the trailers of blocks, the rows of a matrix whose contents are complete, as not compressed."""
     stop = blocks.shape[1] - TRAILER.size
     blocks[:, stop] = NONE
-    checksums = [zlib.crc32(block[: stop + 1]) for block in blocks]
+    checksums = [crc32(block[: stop + 1]) for block in blocks]
     blocks[:, stop + 1 :] = np.array(checksums, "<u4").view(np.uint8).reshape(-1, 4)
 
 
 def _trailer(identity: int, checksum: int) -> bytes:
-    return TRAILER.pack(identity, zlib.crc32(bytes((identity,)), checksum))
+    return TRAILER.pack(identity, crc32(bytes((identity,)), checksum))
 
 
 def open_block(path: str, offset: int, stored: memoryview, longest: int | None) -> memoryview | pa.Buffer:
@@ -162,7 +162,7 @@ def open_block(path: str, offset: int, stored: memoryview, longest: int | None) 
     payload = stored[: -TRAILER.size]
     identity, checksum = TRAILER.unpack(stored[-TRAILER.size :])
     # The checksum covers the payload and the byte behind it.
-    if zlib.crc32(stored[: 1 - TRAILER.size]) != checksum:
+    if crc32(stored[: 1 - TRAILER.size]) != checksum:
         raise CorruptFile(path, f"the checksum of the block at byte {offset} does not match")
     if identity == NONE:
         return payload

@@ -9,7 +9,6 @@ what it has room for.
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import cast
@@ -18,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.arrays import strings, to_arrow
+from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile, InvalidInput, NotFound
 from paimon_spark.lookup.block_cache import PASSING, LookupMemory
 from paimon_spark.lookup.bloom_filter import BloomFilter
@@ -294,7 +294,7 @@ class SortReader:
         """Everything behind the data blocks, checked."""
         start = footer.bloom_offset if footer.bloom_keys else footer.index_offset
         tail = self._file.read(start, self._file.size - start)
-        if self.context.tail_checksum not in (None, zlib.crc32(tail)):
+        if self.context.tail_checksum not in (None, crc32(tail)):
             raise CorruptFile(self.path, f"the checksum of filter, index and footer at byte {start} does not match")
         return tail
 

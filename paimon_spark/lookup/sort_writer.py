@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
-
 import numpy as np
 import pyarrow as pa
 
 from paimon_spark.arrays import strings, to_arrow
+from paimon_spark.checksum import crc32
 from paimon_spark.errors import InvalidInput, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
@@ -244,7 +243,7 @@ class SortWriter:
         index_size = self._append(*_whole_block(entries))
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
-        return SortContext(self._file.size, self._order.name, zlib.crc32(tail), self._longest)
+        return SortContext(self._file.size, self._order.name, crc32(tail), self._longest)
 
 
 def _whole_block(entries: pa.BinaryArray) -> tuple[memoryview, bytes]:

@@ -23,7 +23,6 @@ Source: ``DeletionFileWriter``, ``BitmapDeletionVector``, ``Bitmap64DeletionVect
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -31,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
+from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile, StorageError
 from paimon_spark.metadata.vector_range import DeletionVectorRef, VectorRange
 from paimon_spark.storage.storage import Storage
@@ -110,7 +110,7 @@ def _decode(data: bytes, length: int) -> BitMap:
     if size != expected or size < 4 or len(data) < size + 8:
         raise ValueError(f"it claims {size} bytes, the index manifest {expected}, the file has {len(data) - 8}")
     (checksum,) = struct.unpack(">I", data[4 + size : 8 + size])
-    if zlib.crc32(data[4 : 4 + size]) != checksum:
+    if crc32(data[4 : 4 + size]) != checksum:
         raise ValueError("its checksum does not match")
     body = data[8 : 4 + size]
     try:
@@ -150,7 +150,7 @@ def encode_vectors(vectors: Mapping[str, DeletionVector], wide: bool = False) ->
     for file, vector in vectors.items():
         body = _body(vector, wide)
         size = len(body)
-        parts += [struct.pack(">i", size), body, struct.pack(">I", zlib.crc32(body))]
+        parts += [struct.pack(">i", size), body, struct.pack(">I", crc32(body))]
         ranges.append(VectorRange(file, offset, size + 8 if wide else size, vector.cardinality))
         offset += size + 8
     return b"".join(parts), tuple(ranges)
