@@ -22,13 +22,13 @@ from paimon_spark.errors import CorruptFile, NotFound, PaimonError, StorageError
 from paimon_spark.storage.forks import refuse_forks
 from paimon_spark.storage.libhdfs import NameNode, Status, connect
 from paimon_spark.storage.new_file import NewFile
-from paimon_spark.storage.storage import FileInfo
+from paimon_spark.storage.storage import FileInfo, Storage
 
 MAX_LISTING = 1_000_000
 
 
 @dataclass(frozen=True)
-class HadoopStorage:
+class HadoopStorage(Storage):
     """The files of ``hdfs://[user@]host[:port]``, of the nameservice ``host``, or of Hadoop's default file system when
     there is no host. ``root`` is that URI without trailing slash, and every full path begins with it."""
 
@@ -105,12 +105,6 @@ class HadoopStorage:
         if len(entries) > MAX_LISTING:
             raise StorageError(f"{directory} holds more than {MAX_LISTING} files; it is not listed")
         return cast("builtins.list[Any]", entries)
-
-    def exists(self, path: str) -> bool:
-        try:
-            return self.size(path) >= 0
-        except NotFound:
-            return False
 
     def size(self, path: str) -> int:
         found = self._status(path)

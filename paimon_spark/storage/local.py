@@ -23,7 +23,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptFile, NotFound, NothingWritten, PaimonError, StorageError
-from paimon_spark.storage.storage import FileInfo
+from paimon_spark.storage.storage import FileInfo, Storage
 
 MAX_LISTING = 1_000_000
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -31,7 +31,7 @@ _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 
 
 @dataclass(frozen=True)
-class LocalStorage:
+class LocalStorage(Storage):
     """Files below the root of this host's file system."""
 
     def read(self, path: str, limit: int | None = None) -> bytes:
@@ -101,12 +101,6 @@ class LocalStorage:
         with _typed_errors("list", directory), contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
             return [e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
         return []
-
-    def exists(self, path: str) -> bool:
-        try:
-            return self.size(path) >= 0
-        except NotFound:
-            return False
 
     def size(self, path: str) -> int:
         with _typed_errors("look up", path, NotFound):

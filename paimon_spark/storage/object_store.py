@@ -42,7 +42,7 @@ from paimon_spark.storage.credentials import ClientConfig
 from paimon_spark.storage.forks import refuse_forks
 from paimon_spark.storage.new_file import NewFile
 from paimon_spark.storage.ranged_file import TAIL, RangedFile
-from paimon_spark.storage.storage import FileInfo
+from paimon_spark.storage.storage import FileInfo, Storage
 
 MAX_LISTING = 1_000_000
 _PUT_ATTEMPTS = 10
@@ -50,7 +50,7 @@ _PART_SIZE = 8 * 2**20
 
 
 @dataclass(frozen=True)
-class ObjectStorage:
+class ObjectStorage(Storage):
     """The objects below ``bucket``, such as ``s3://name`` (no trailing slash), with which every full path begins.
 
     ``kind`` is s3, gs or azure; ``container`` is the bucket's bare name. Clients are made when they are first needed,
@@ -171,12 +171,6 @@ class ObjectStorage:
         holder = self._holder(directory)
         with self.typed_errors("list", directory):
             return _obstore().list_with_delimiter(holder._client(), holder._key(directory))
-
-    def exists(self, path: str) -> bool:
-        try:
-            return self.size(path) >= 0
-        except NotFound:
-            return False
 
     def size(self, path: str) -> int:
         holder = self._holder(path)

@@ -12,6 +12,8 @@ from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
+from paimon_spark.errors import NotFound
+
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
@@ -81,7 +83,10 @@ class Storage(Protocol):
 
     def exists(self, path: str) -> bool:
         """Whether there is a file of that path."""
-        ...
+        try:
+            return self.size(path) >= 0
+        except NotFound:
+            return False
 
     def size(self, path: str) -> int:
         """Size in bytes.
