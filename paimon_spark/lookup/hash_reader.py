@@ -8,7 +8,6 @@ all of them.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,17 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.bloom_filter import BloomFilter
-from paimon_spark.lookup.compression import codec
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.hash_slots import home_slots
 from paimon_spark.lookup.local_file import LocalFile
 from paimon_spark.lookup.page_cache import AddressSpace
 from paimon_spark.lookup.records import Records
 from paimon_spark.lookup.sidecar import Sidecar, missing_context
+from paimon_spark.lookup.stored_pages import StoredPages
 from paimon_spark.rows.byte_strings import (
     Bytes,
     ByteStrings,
@@ -42,7 +40,6 @@ from paimon_spark.rows.murmur import hash_matrix
 AnyArray: TypeAlias = npt.NDArray[Any]
 UInt64s: TypeAlias = npt.NDArray[np.uint64]
 
-_PAGE_LENGTH = struct.Struct(">i")
 _REACHES = (1, 4, 24, 256)
 _FEW = 8
 _TAIL = 8
@@ -72,13 +69,12 @@ class HashReader:
         self._file = LocalFile(path)
         try:
             self.context = _context_beside(path) if context is None else context
-            self._check_size()
-            self._codec = codec(self.context.compression)
+            pages = StoredPages(self._file, self.context)
         except BaseException:
             self._file.close()
             raise
         self._memory = memory
-        self._space = AddressSpace(memory.pages, self.context.length, self.context.page_size, self._load)
+        self._space = AddressSpace(memory.pages, self.context.length, self.context.page_size, pages.load)
         self._records = Records(path, self._space)
 
     @property
@@ -158,53 +154,6 @@ class HashReader:
             return _FilterBits(BloomFilter(bits, self.context.bloom_keys))
 
         return self._memory.priority.get(id(self), 0, load).bloom
-
-    def _check_size(self) -> None:
-        context, size = self.context, self._file.size
-        expected = context.file_size
-        if expected is None and context.page_starts is None:
-            expected = context.length
-        if expected is not None and size != expected:
-            raise CorruptFile(self.path, f"it has {size} bytes, not {expected}")
-        starts = context.page_starts
-        pages = -(-context.length // context.page_size)
-        if starts is not None and (len(starts) != pages or list(starts) != sorted(starts) or (pages and starts[0])):
-            raise CorruptFile(self.path, "its context names other pages than the file has")
-        if context.checksums is not None and len(context.checksums) != pages:
-            raise CorruptFile(self.path, "its context has checksums of another number of pages")
-        context.check(self.path)
-
-    def _load(self, start: int, memory: Bytes) -> None:
-        """Fill ``memory`` with the pages from byte ``start`` on."""
-        size = self.context.page_size
-        if self._codec is None:
-            self._file.read_into(start, memory.data)
-            if self.context.checksums is not None:
-                for at in range(0, len(memory), size):
-                    self._check_page((start + at) // size, memory[at : at + size].data)
-            return
-        for at in range(0, len(memory), size):
-            page = self._unpack((start + at) // size, min(size, len(memory) - at))
-            memory[at : at + size] = np.frombuffer(page, np.uint8)
-
-    def _check_page(self, page: int, stored: bytes | memoryview) -> None:
-        checksums = self.context.checksums
-        if checksums is not None and crc32(stored) != int(checksums[page]):
-            raise CorruptFile(self.path, f"the checksum of page {page} does not match")
-
-    def _unpack(self, page: int, length: int) -> bytes | pa.Buffer:
-        """The ``length`` bytes of a compressed page."""
-        starts = self.context.page_starts or ()
-        begin, end = starts[page], starts[page + 1] if page + 1 < len(starts) else self._file.size
-        stored = self._file.read(begin, end - begin)
-        self._check_page(page, stored)
-        try:
-            if len(stored) < _PAGE_LENGTH.size or _PAGE_LENGTH.unpack_from(stored)[0] != len(stored) - 4:
-                raise ValueError("its length is wrong")
-            assert self._codec is not None
-            return self._codec.decompress(memoryview(stored)[4:], length)
-        except ValueError as problem:
-            raise CorruptFile(self.path, f"page {page} at byte {begin}: {problem}") from problem
 
 
 class _Table:

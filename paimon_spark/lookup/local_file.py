@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import threading
+from itertools import repeat
 from types import TracebackType
 
 from paimon_spark.errors import CorruptFile, NotFound, StorageError
@@ -76,6 +77,17 @@ class LocalFile:
                 filled += count
         except OSError as problem:
             raise StorageError(f"cannot read lookup file {self.path}: {problem}") from problem
+
+    def read_each(self, offsets: list[int], memories: list[memoryview]) -> None:
+        """Fill each of ``memories`` with the bytes at its offset; errors as for :meth:`read`."""
+        self._check(0, 0)
+        try:
+            counts = list(map(os.preadv, repeat(self._descriptor), zip(memories, strict=True), offsets))
+        except OSError as problem:
+            raise StorageError(f"cannot read lookup file {self.path}: {problem}") from problem
+        if counts != list(map(len, memories)):
+            for offset, memory in zip(offsets, memories, strict=True):
+                self.read_into(offset, memory)
 
     def _check(self, offset: int, length: int) -> None:
         if offset < 0 or length < 0 or offset + length > self.size:

@@ -8,9 +8,12 @@ touched. A page is read, checked and unpacked to its own address, once; evicting
 A sort file is different: its unit is a block that is decoded as a whole into columns, which are searched and never
 addressed from outside. That is why blocks have their own cache (``block_cache``).
 
-Where there is no room, a page takes the place of others only if it was used before, and later than they were. Other
-pages are *passed through*: read in file order into a buffer of 4 MiB beyond the bound, used, and forgotten. So no page
-is read twice for one request, and a scan of a file that does not fit leaves in memory what fits of it.
+Where there is no room, a page takes the place of others only if it was used before, and later than they were. Of the
+pages that one request misses, an eighth may do so: where all pages are used alike there are always later ones, but to
+exchange them gains nothing and costs more than to read them. Of a working set that has moved, half is in memory after
+some six requests. Other pages are *passed through*: read in file order into a buffer of 4 MiB beyond the bound, used,
+and forgotten. So no page is read twice for one request, and a scan of a file that does not fit leaves in memory what
+fits of it.
 
 Source: ``CacheManager``, ``FileBasedRandomInputView`` of Apache Paimon.
 """
@@ -28,10 +31,10 @@ import numpy as np
 from paimon_spark.lookup.memory_budget import MemoryBudget
 from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, rows_at
 
-_SLACK = 16
 _PASSING = 2**22
+_REPLACING = 8
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-LoadPages = Callable[[int, Bytes], None]
+LoadPages = Callable[[Int64s, Bytes], Bytes]
 Part: TypeAlias = "tuple[Bytes, Int64s, Int64s | slice]"
 
 
@@ -51,11 +54,12 @@ class PageCache:
         free = max(0, self.budget.limit - self.budget.used) // size
         if len(last_uses) <= free:
             return len(last_uses)
+        last_uses = last_uses[: free + -(-len(last_uses) // _REPLACING)]
         spaces = list(self.spaces)
         old = [np.flatnonzero(s.resident & (s.last_use < self.time)) for s in spaces]
         ages = np.concatenate([s.last_use[frames] for s, frames in zip(spaces, old, strict=True)])
         owners = np.repeat(np.arange(len(spaces)), [len(frames) for frames in old])
-        order = np.argsort(ages, kind="stable")
+        order = _least(ages, (len(last_uses) - free) * size // min(s.frame for s in spaces) + 1)
         freed = np.cumsum(np.array([s.frame for s in spaces])[owners[order]])
         freed += self.budget.limit - self.budget.used
         # The last of the old pages that must go for each; none is enough where that is behind the end.
@@ -72,10 +76,10 @@ class PageCache:
 
     def buffer(self, size: int) -> Bytes:
         """Memory for ``size`` bytes that pass through; the same in every call if it fits."""
-        if size > _PASSING + _SLACK:
+        if size > _PASSING:
             return np.empty(size, np.uint8)
         if not len(self._buffer):
-            self._buffer = np.empty(_PASSING + _SLACK, np.uint8)
+            self._buffer = np.empty(_PASSING, np.uint8)
         return self._buffer[:size]
 
 
@@ -83,17 +87,19 @@ class AddressSpace:
     """The uncompressed bytes of one hash file, pages of it resident."""
 
     def __init__(self, cache: PageCache, length: int, page_size: int, load: LoadPages) -> None:
-        """The space of a file of ``length`` bytes. ``load(start, memory)`` fills ``memory`` with the bytes from
-        ``start`` on, checked; they start and end at page borders (or the end)."""
+        """The space of a file of ``length`` bytes. ``load(pages, room)`` gives the checked bytes of these pages, by
+        ascending numbers, one after another; ``room`` is memory that it may put them in, valid until the next call."""
         self._cache = cache
         self.lock = cache.budget.lock
         self.length = length
         # Memory is returned in units of the system's page, so a frame is the smallest common multiple.
         self.frame = math.lcm(page_size, mmap.PAGESIZE)
         self._load = load
+        self._pages = -(-length // page_size)
+        self._pages_of_frame = np.arange(self.frame // page_size)
         frames = -(-length // self.frame)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-        self._map = mmap.mmap(-1, max(1, frames) * self.frame + _SLACK, flags=flags)
+        self._map = mmap.mmap(-1, max(1, frames) * self.frame, flags=flags)
         self._memory: Bytes = np.frombuffer(self._map, np.uint8)
         self.resident = np.zeros(frames, np.bool_)
         self.complete = not frames
@@ -211,28 +217,36 @@ class AddressSpace:
         last_uses = self.last_use[frames]
         self.last_use[wanted] = self._cache.time
         frames = np.sort(frames[: self._cache.admit(self.frame, last_uses)])
-        for first, stop in _runs(frames):
-            end = min(stop * self.frame, self.length)
-            try:
-                self._load(first * self.frame, self._memory[first * self.frame : end])
-            except BaseException:
-                self._empty(first, stop)
-                raise
-            self.resident[first:stop] = True
-            self._cache.budget.used += (stop - first) * self.frame
+        most = max(1, _PASSING // self.frame)
+        for at in range(0, len(frames), most):
+            self._fill(frames[at : at + most])
         self.complete = bool(self.resident.all())
         missing[frames] = False
         return missing
 
-    def _pass_through(self, frames: Int64s) -> Bytes:
-        """The bytes of these frames, one after another."""
-        memory = self._cache.buffer(len(frames) * self.frame + _SLACK)
-        at = 0
+    def _fill(self, frames: Int64s) -> None:
+        """Read these frames, for which there is room, into their places."""
+        loaded, at = self._pass_through(frames), 0
         for first, stop in _runs(frames):
             begin, end = first * self.frame, min(stop * self.frame, self.length)
-            self._load(begin, memory[at : at + end - begin])
+            self._memory[begin:end] = loaded[at : at + end - begin]
             at += end - begin
-        return memory
+        self.resident[frames] = True
+        self._cache.budget.used += len(frames) * self.frame
+
+    def _pass_through(self, frames: Int64s) -> Bytes:
+        """The bytes of these frames, one after another."""
+        pages = frames
+        if len(self._pages_of_frame) > 1:
+            pages = (frames[:, None] * len(self._pages_of_frame) + self._pages_of_frame).ravel()
+            pages = pages[pages < self._pages]
+        return self._load(pages, self._cache.buffer(len(frames) * self.frame))
+
+
+def _least(numbers: Int64s, count: int) -> Int64s:
+    """Where the least ``count`` numbers are, in their order."""
+    some = np.arange(len(numbers)) if count >= len(numbers) else np.argpartition(numbers, count)[:count]
+    return some[np.argsort(numbers[some], kind="stable")]
 
 
 def _runs(numbers: Int64s) -> Iterator[tuple[int, int]]:

@@ -84,6 +84,20 @@ def test_damage_after_opening_is_noticed(kind: str, tmp_path: Path) -> None:
     opened.close()
 
 
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_cut_after_opening_is_noticed(kind: str, compression: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    build(kind, path, PAIRS, 0.05, compression, page_size=512)
+    opened = reader(kind, path, LookupMemory(0))
+    assert opened.get_many(WANTED).to_pylist() == [PAIRS.get(key) for key in WANTED]
+    for length in range(path.stat().st_size - 1, 0, -61):
+        os.truncate(path, length)
+        with pytest.raises(CorruptFile, match="file"):
+            opened.get_many(WANTED)
+    opened.close()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_sidecars_of_other_files_are_refused(kind: str, tmp_path: Path) -> None:
     build(kind, tmp_path / "one", PAIRS, page_size=512)
