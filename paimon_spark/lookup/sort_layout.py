@@ -148,6 +148,26 @@ def seal_plain_blocks(blocks: Bytes) -> None:
     blocks[:, stop + 1 :] = np.array(checksums, "<u4").view(np.uint8).reshape(-1, 4)
 
 
+def packed_blocks(blocks: Bytes, packer: Codec) -> tuple[bytes, Int64s]:
+    """Blocks, the rows of a matrix whose contents are complete, as they are stored, and the sizes of their payloads."""
+    width = blocks.shape[1]
+    length = width - TRAILER.size
+    prefix, most = varint(length), length - length // 8
+    view, sizes = blocks.reshape(-1).data, []
+    parts: list[bytes | memoryview] = []
+    for at in range(0, blocks.size, width):
+        content = view[at : at + length]
+        packed = packer.compress(content)
+        size = len(prefix) + len(packed)
+        if size < most:
+            parts += (prefix, packed, _trailer(packer.identity, crc32(packed, crc32(prefix))))
+        else:
+            size = length
+            parts += (content, _trailer(NONE, crc32(content)))
+        sizes.append(size)
+    return b"".join(parts), np.array(sizes, np.int64)
+
+
 def _trailer(identity: int, checksum: int) -> bytes:
     return TRAILER.pack(identity, crc32(bytes((identity,)), checksum))
 

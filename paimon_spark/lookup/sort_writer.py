@@ -21,6 +21,7 @@ from paimon_spark.lookup.sort_layout import (
     SortContext,
     block_tail,
     index_values,
+    packed_blocks,
     seal_block,
     seal_plain_blocks,
 )
@@ -168,14 +169,15 @@ class SortWriter:
         fill_records(entries, keys[:done], values[:done])
         tail = block_tail(_NO_STARTS, size)
         blocks[:, content : content + TAIL_SIZE] = np.frombuffer(tail, np.uint8)
+        self._longest = max(self._longest, content + TAIL_SIZE)
         offset = self._file.size
         if self._codec is None:
             seal_plain_blocks(blocks)
-            self._longest = max(self._longest, content + TAIL_SIZE)
             self._file.append(blocks.reshape(-1).data)
             sizes = np.full(count, content + TAIL_SIZE)
         else:
-            sizes = np.array([self._append(block[:content].data, tail) for block in blocks], np.int64)
+            stored_blocks, sizes = packed_blocks(blocks, self._codec)
+            self._file.append(stored_blocks)
         stored = np.cumsum(sizes + TRAILER.size)
         self._index_offsets.append(offset + stored - (sizes + TRAILER.size))
         self._index_sizes.append(sizes)
