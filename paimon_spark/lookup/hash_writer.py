@@ -1,12 +1,14 @@
 """Builds a hash file in two phases: collect the keys and values, then place the keys and write the file.
 
 While keys come in, they stay in memory with their hashes and offsets (about key length + 12 bytes a key), and so do the
-first 64 MiB of values; the others go to a temporary file beside the target. ``close`` places the keys of each length
-(``hash_slots``) and writes the filter, the index sections and the data sections. Format: ``hash_layout``.
+first 64 MiB of values. Beyond them, values go to a temporary file beside the target: into the very pages that they will
+have (``paged_output``), if all keys have one length so far, otherwise as they are. ``close`` places the keys of each
+length (``hash_slots``) and writes the filter, the index sections and the data sections. Format: ``hash_layout``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.arrays import strings, to_arrow, to_numpy
-from paimon_spark.checksum import crc32
 from paimon_spark.errors import InvalidInput, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.hash_slots import place_keys, slot_count
 from paimon_spark.lookup.local_file import NewFile
+from paimon_spark.lookup.paged_output import PagedOutput, PlacedValues
 from paimon_spark.lookup.record_layout import records
 from paimon_spark.rows.byte_strings import (
     Bytes,
@@ -33,18 +35,18 @@ from paimon_spark.rows.byte_strings import (
     matrix_rows,
     matrix_strings,
     offsets_and_bytes,
+    varint,
     varint_sizes,
 )
 from paimon_spark.rows.murmur import hash_bytes_many
 
 _COPY = 2**22
+_PIECE = 2**20
 _MOST_SLOTS = 2**31 - 1
 _BUFFERED_ROWS = 4096
 _BATCH_BYTES = 2**29
 _MOST_IN_MEMORY = 2**26
 _WIDTH_OF_32_BITS = 5
-_CHECKED = 4096
-"""Bytes under one checksum where nothing is compressed; no more need to be read for one value."""
 
 _Extent: TypeAlias = tuple[int, int]
 
@@ -57,6 +59,7 @@ class _Section:
     hashes: list[Int32s] = field(default_factory=list)
     offsets: list[Int64s] = field(default_factory=list)
     data: list[memoryview | _Extent] = field(default_factory=list)
+    placed: PlacedValues | None = None
     count: int = 0
     data_length: int = 1
     last_value: pa.BinaryArray | None = None
@@ -71,12 +74,13 @@ class HashWriter:
     ) -> None:
         self.path = path
         self._bloom = None if bloom_fpp is None or rows <= 0 else BloomFilter.sized(rows, bloom_fpp)
+        self._rows = rows
         self._load_factor = load_factor
         self._sections: dict[int, _Section] = {}
         self._waiting: list[tuple[bytes, bytes]] = []
         self._in_memory = 0
         self._spilled: NewFile | None = None
-        self._out = _PagedOutput(NewFile(path), codec, page_size)
+        self._out = PagedOutput(NewFile(path), codec, page_size)
 
     def put(self, key: bytes, value: bytes) -> None:
         """Add one pair; errors may surface at a later call."""
@@ -116,6 +120,9 @@ class HashWriter:
         self._out.file.discard()
 
     def _forget_values(self) -> None:
+        for section in self._sections.values():
+            if section.placed is not None:
+                section.placed.discard()
         self._sections = {}
         if self._spilled is not None:
             self._spilled.discard()
@@ -160,55 +167,92 @@ class HashWriter:
         section = self._sections.setdefault(keys.shape[1], _Section())
         fresh = _differs_from_previous(values, section.last_value)
         stored = values if fresh.all() else values.filter(to_arrow(fresh))
-        if len(stored):
-            ends, data = offsets_and_bytes(records(stored))
-            starts = ends[:-1] + (section.data_length - int(ends[0]))
-            self._store(section, data[int(ends[0]) : int(ends[-1])].data)
-        else:
-            starts = np.empty(0, np.int64)
-        offsets = np.concatenate((np.array([section.last_offset]), starts))[np.cumsum(fresh)]
+        lengths = np.diff(offsets_and_bytes(stored)[0])
+        ends = section.data_length + np.cumsum(lengths + varint_sizes(lengths))
+        starts = np.concatenate((np.array([section.last_offset, section.data_length]), ends[:-1]))
+        offsets = starts[: len(stored) + 1][np.cumsum(fresh)]
         section.keys.append(np.array(keys))
         section.hashes.append(hash_bytes_many(matrix_strings(keys)))
         section.offsets.append(offsets)
         section.count += len(keys)
         section.last_value = strings([values[len(values) - 1].as_py()], pa.binary())
         section.last_offset = int(offsets[-1])
+        self._store(section, stored, ends)
 
-    def _store(self, section: _Section, data: memoryview) -> None:
-        section.data_length += len(data)
-        if self._in_memory + len(data) <= _MOST_IN_MEMORY:
+    def _store(self, section: _Section, values: pa.BinaryArray, ends: Int64s) -> None:
+        """Add values to a section; the record of each ends at one of ``ends``."""
+        at = 0
+        while at < len(values):
+            # Pieces stay in the processor's cache from here to the write.
+            stop = max(at + 1, int(np.searchsorted(ends, section.data_length + _PIECE, side="right")))
+            offsets, data = offsets_and_bytes(records(values[at:stop]))
+            self._keep(section, data[int(offsets[0]) : int(offsets[-1])].data)
+            section.data_length = int(ends[stop - 1])
+            at = stop
+
+    def _keep(self, section: _Section, data: memoryview) -> None:
+        if section.placed is None and self._in_memory + len(data) <= _MOST_IN_MEMORY:
             self._in_memory += len(data)
             section.data.append(data)
+            return
+        if section.placed is None and self._spilled is None:
+            self._place(section)
+        if section.placed is not None:
+            section.placed.append(data)
             return
         if self._spilled is None:
             self._spilled = NewFile(self.path + ".values")
         section.data.append((self._spilled.size, len(data)))
         self._spilled.append(data)
 
+    def _place(self, section: _Section) -> None:
+        """Put the values so far where they will be in the file, if that can be foreseen."""
+        if len(self._sections) > 1 or section.count > self._rows:
+            return
+        (length,) = self._sections
+        slots, width = self._table_shape(length, self._rows, section.last_offset * self._rows // section.count)
+        start = self._bloom_bytes + slots * width
+        content = list(self._content(section))
+        section.placed = PlacedValues(self.path + ".pages", start, self._out.codec, self._out.page_size)
+        section.data = []
+        self._in_memory = 0
+        for part in content:
+            section.placed.append(part)
+
+    def _table_shape(self, length: int, keys: int, last_offset: int) -> tuple[int, int]:
+        """How many slots the index of ``keys`` keys has, and how wide they are."""
+        return slot_count(keys, self._load_factor), length + len(varint(last_offset))
+
+    @property
+    def _bloom_bytes(self) -> int:
+        return 0 if self._bloom is None else self._bloom.bits.size
+
     def _finish(self) -> HashContext:
         lengths = range(max(self._sections, default=-1) + 1)
         counts, slot_sizes, slots, index_offsets, data_offsets = ([0] * len(lengths) for _ in range(5))
-        tables: list[Bytes] = []
-        bloom_bytes = self._add_bloom()
-        end = bloom_bytes
-        for length in sorted(self._sections):
-            section = self._sections[length]
-            table = self._build_index(section)
-            counts[length], slots[length], slot_sizes[length] = section.count, *table.shape
+        end = self._bloom_bytes
+        for length, section in sorted(self._sections.items()):
+            shape = self._table_shape(length, section.count, section.last_offset)
+            counts[length], slots[length], slot_sizes[length] = section.count, *shape
             index_offsets[length] = end
-            end += table.size
-            self._out.append(table.data.cast("B"))
-            tables.clear()
+            end += slots[length] * slot_sizes[length]
+        placed = self._placed_at(end)
         for length in lengths:
             data_offsets[length] = end
             end += self._sections[length].data_length if length in self._sections else 0
-        for length in sorted(self._sections):
-            self._copy_values(self._sections[length])
-        self._out.finish()
         out = self._out
+        if placed is not None:
+            placed.prepare(out)
+        self._add_bloom()
+        for _, section in sorted(self._sections.items()):
+            out.append(self._build_index(section).data.cast("B"))
+        if placed is not None:
+            placed.complete(out)
+        else:
+            self._copy_values()
         return HashContext(
             0 if self._bloom is None else self._bloom.keys,
-            bloom_bytes,
+            self._bloom_bytes,
             tuple(counts),
             tuple(slot_sizes),
             tuple(slots),
@@ -222,47 +266,60 @@ class HashWriter:
             np.array(out.checksums, np.uint32),
         )
 
-    def _add_bloom(self) -> int:
+    def _add_bloom(self) -> None:
         if self._bloom is None:
-            return 0
+            return
         parts = [hashes for section in self._sections.values() for hashes in section.hashes]
         if parts:
             self._bloom.add(np.concatenate(parts))
         self._out.append(self._bloom.bits.data)
-        return self._bloom.bits.size
 
     def _build_index(self, section: _Section) -> Bytes:
         keys = np.concatenate(section.keys)
         offsets = np.concatenate(section.offsets)
         hashes = np.concatenate(section.hashes)
         section.keys, section.hashes, section.offsets = [], [], []
-        slots = slot_count(len(keys), self._load_factor)
+        key_length = keys.shape[1]
+        slots, width = self._table_shape(key_length, len(keys), section.last_offset)
         if slots > _MOST_SLOTS:
             raise InvalidInput(f"{len(keys)} keys of one length are too many for one lookup file")
         holders = place_keys(keys, hashes, slots)
-        widest = int(varint_sizes(offsets.max(initial=0, keepdims=True))[0])
-        key_length = keys.shape[1]
+        widest = width - key_length
         # One row more than keys, all zero: what an empty slot holds.
-        rows = np.zeros((len(keys) + 1, key_length + widest), np.uint8)
+        rows = np.zeros((len(keys) + 1, width), np.uint8)
         rows[:-1, :key_length] = keys
         rest = offsets.astype(np.uint32 if widest < _WIDTH_OF_32_BITS else np.uint64)
         for group in range(widest):
             rows[:-1, key_length + group] = rest.astype(np.uint8) & 0x7F | (rest >= 0x80).view(np.uint8) << 7
             rest >>= 7
-        width = rows.shape[1]
         table: Bytes = rows.view(f"V{width}").ravel().take(holders).view(np.uint8).reshape(slots, width)
         return table
 
-    def _copy_values(self, section: _Section) -> None:
-        self._out.append(b"\x00")
+    def _placed_at(self, start: int) -> PlacedValues | None:
+        """The values, if they are all in their pages already: those of a file whose values begin at ``start``."""
+        placed = [section.placed for section in self._sections.values()]
+        return placed[0] if len(placed) == 1 and placed[0] is not None and placed[0].start == start else None
+
+    def _copy_values(self) -> None:
+        for _, section in sorted(self._sections.items()):
+            for part in self._content(section):
+                self._out.append(part)
+        self._out.finish()
+
+    def _content(self, section: _Section) -> Iterator[bytes | memoryview]:
+        """The bytes of a data section, in pieces."""
+        if section.placed is not None:
+            yield from section.placed.content()
+            return
+        yield b"\x00"
         for part in section.data:
             if isinstance(part, memoryview):
-                self._out.append(part)
+                yield part
                 continue
             start, length = part
             assert self._spilled is not None
             for at in range(start, start + length, _COPY):
-                self._out.append(self._spilled.read(at, min(_COPY, start + length - at)))
+                yield self._spilled.read(at, min(_COPY, start + length - at))
 
 
 def _differs_from_previous(values: pa.BinaryArray, last: pa.BinaryArray | None) -> Mask:
@@ -271,45 +328,3 @@ def _differs_from_previous(values: pa.BinaryArray, last: pa.BinaryArray | None) 
     differs[1:] = to_numpy(pc.not_equal(values[1:], values[:-1]))
     differs[0] = last is None or values[0].as_py() != last[0].as_py()
     return differs
-
-
-class _PagedOutput:
-    """Appends to the file in pages: counts a checksum of each and compresses it where a codec is given."""
-
-    def __init__(self, file: NewFile, codec: Codec | None, page_size: int) -> None:
-        self.file = file
-        self.codec = codec
-        self.page_size = min(page_size, _CHECKED) if codec is None else page_size
-        self.page_starts: list[int] = []
-        self.checksums: list[int] = []
-        self._rest = bytearray()
-
-    def append(self, data: bytes | memoryview) -> None:
-        at = 0
-        view = memoryview(data)
-        if self._rest:
-            at = min(len(view), self.page_size - len(self._rest))
-            self._rest += view[:at]
-            if len(self._rest) == self.page_size:
-                self.finish()
-        stop = at + (len(view) - at) // self.page_size * self.page_size
-        self._write(view[at:stop])
-        self._rest += view[stop:]
-
-    def finish(self) -> None:
-        """Write what does not fill a page."""
-        self._write(memoryview(bytes(self._rest)))
-        self._rest = bytearray()
-
-    def _write(self, pages: memoryview) -> None:
-        size = self.page_size
-        if self.codec is None:
-            self.checksums += [crc32(pages[at : at + size]) for at in range(0, len(pages), size)]
-            self.file.append(pages)
-            return
-        for at in range(0, len(pages), size):
-            packed = self.codec.compress(pages[at : at + size])
-            page = len(packed).to_bytes(4, "big") + packed
-            self.page_starts.append(self.file.size)
-            self.checksums.append(crc32(page))
-            self.file.append(page)

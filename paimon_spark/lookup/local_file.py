@@ -128,6 +128,7 @@ class NewFile:
         """
         self.path = path
         self.size = 0
+        self._at = 0
         self._waiting: list[bytes | memoryview] = []
         self._waiting_bytes = 0
         self._closed = False
@@ -137,15 +138,44 @@ class NewFile:
             raise StorageError(f"cannot make lookup file {path}: {problem}") from problem
 
     def append(self, data: bytes | memoryview) -> None:
-        """Write at the end.
+        """Write behind what was written last.
 
         :raises StorageError: the disk is full or fails
         """
+        if not len(data):
+            return
         self._waiting.append(data)
         self._waiting_bytes += len(data)
-        self.size += len(data)
+        self._at += len(data)
+        self.size = max(self.size, self._at)
         if self._waiting_bytes >= _WRITE or len(self._waiting) == _MOST_PARTS:
             self._write_out()
+
+    def seek(self, offset: int) -> None:
+        """Append from there on, over what is there; what is left out before reads as zeros.
+
+        :raises StorageError: the disk is full or fails
+        """
+        self._write_out()
+        self._at = offset
+        try:
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
+        except OSError as problem:
+            raise self._failed(problem) from problem
+
+    def become(self, other: NewFile) -> None:
+        """Be the file that ``other`` is, in place of the one made first; ``other`` is of no more use.
+
+        :raises StorageError: the disk is full or fails
+        """
+        other._write_out()
+        try:
+            os.rename(other.path, self.path)
+            self._release()
+        except OSError as problem:
+            raise self._failed(problem) from problem
+        self._descriptor, self._closed, other._closed = other._descriptor, False, True
+        self._at, self.size = other._at, other.size
 
     def read(self, offset: int, length: int) -> bytes:
         """Bytes written before; appending goes on behind them."""
@@ -167,7 +197,7 @@ class NewFile:
             raise self._failed(problem) from problem
 
     def _write_out(self) -> None:
-        parts = [memoryview(part) for part in self._waiting if len(part)]
+        parts = [memoryview(part) for part in self._waiting]
         self._waiting, self._waiting_bytes = [], 0
         try:
             while parts:

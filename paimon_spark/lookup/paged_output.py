@@ -1,0 +1,153 @@
+"""Writes a hash file in pages, and its values before all that lies in front of them. Format: ``hash_layout``.
+
+Filter and index come first in the file but are known last. Where all keys have one length, though, the number of rows
+says how large they will be, and so in which page, and where in it, the values begin. Then values need not wait:
+``PlacedValues`` puts them into their pages at once, in a temporary file::
+
+    not compressed    a hole as long as filter and index | values        becomes the file, once the hole is filled
+    compressed        the pages behind that in which values begin        copied behind the pages of filter and index
+
+If a file comes out otherwise than its writer was told, its values are read back from there and written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paimon_spark.checksum import crc32
+from paimon_spark.errors import CorruptFile
+from paimon_spark.lookup.compression import Codec
+from paimon_spark.lookup.local_file import NewFile
+
+_COPY = 2**22
+_CHECKED = 4096
+"""Bytes under one checksum where nothing is compressed; no more need to be read for one value."""
+_PREFIX = 4
+
+
+class PagedOutput:
+    """Appends to the file in pages: counts a checksum of each and compresses it where a codec is given."""
+
+    def __init__(self, file: NewFile, codec: Codec | None, page_size: int) -> None:
+        self.file = file
+        self.codec = codec
+        self.page_size = min(page_size, _CHECKED) if codec is None else page_size
+        self.page_starts: list[int] = []
+        self.checksums: list[int] = []
+        self.rest = bytearray()
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Write the pages that are full now; what does not fill one waits in ``rest``."""
+        at = 0
+        view = memoryview(data)
+        if self.rest:
+            at = min(len(view), self.page_size - len(self.rest))
+            self.rest += view[:at]
+            if len(self.rest) == self.page_size:
+                self.finish()
+        stop = at + (len(view) - at) // self.page_size * self.page_size
+        self._write(view[at:stop])
+        self.rest += view[stop:]
+
+    def finish(self) -> None:
+        """Write what does not fill a page."""
+        self._write(memoryview(bytes(self.rest)))
+        self.rest = bytearray()
+
+    def _write(self, pages: memoryview) -> None:
+        size = self.page_size
+        if self.codec is None:
+            self.checksums += [crc32(pages[at : at + size]) for at in range(0, len(pages), size)]
+            self.file.append(pages)
+            return
+        for at in range(0, len(pages), size):
+            packed = self.codec.compress(pages[at : at + size])
+            page = len(packed).to_bytes(_PREFIX, "big") + packed
+            self.page_starts.append(self.file.size)
+            self.checksums.append(crc32(page))
+            self.file.append(page)
+
+
+class PlacedValues:
+    """The only data section of a file, in the pages that it has if filter and index end at byte ``start``."""
+
+    def __init__(self, path: str, start: int, codec: Codec | None, page_size: int) -> None:
+        """No bytes yet, in a temporary file at ``path``.
+
+        :raises StorageError: the file exists or cannot be made
+        """
+        self.start = start
+        self._pages = PagedOutput(NewFile(path), codec, page_size)
+        self._border = start + -start % self._pages.page_size
+        # What lies in the page in which the values begin.
+        self._first = bytearray()
+        if codec is None:
+            self._pages.file.seek(self._border)
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Add the next bytes of the section; they must not change any more.
+
+        :raises StorageError: the disk is full or fails
+        """
+        room = self._border - self.start - len(self._first)
+        if room:
+            self._first += data[:room]
+        self._pages.append(memoryview(data)[room:])
+
+    def prepare(self, out: PagedOutput) -> None:
+        """Let ``out``, to which nothing was appended yet, take filter and index, ``start`` bytes in all.
+
+        :raises StorageError: the disk is full or fails
+        """
+        self._pages.finish()
+        if out.codec is None:
+            out.file.become(self._pages.file)
+            out.file.seek(0)
+
+    def complete(self, out: PagedOutput) -> None:
+        """Put the section behind filter and index.
+
+        Requires: ``prepare``, then ``start`` bytes.
+
+        :raises StorageError: the disk is full or fails
+        """
+        out.append(self._first)
+        out.finish()
+        out.checksums += self._pages.checksums
+        if out.codec is not None:
+            out.page_starts += [out.file.size + at for at in self._pages.page_starts]
+            for piece in _pieces(self._pages.file, 0):
+                out.file.append(piece)
+
+    def content(self) -> Iterator[bytes]:
+        """All bytes that were appended, in pieces.
+
+        :raises CorruptFile: the temporary file does not hold what was written
+        :raises StorageError: the disk fails
+        """
+        yield bytes(self._first)
+        yield from _pieces(self._pages.file, self._border) if self._pages.codec is None else self._unpacked()
+        yield bytes(self._pages.rest)
+
+    def _unpacked(self) -> Iterator[bytes]:
+        pages = self._pages
+        assert pages.codec is not None
+        ends = [*pages.page_starts, pages.file.size][1:]
+        for start, end, checksum in zip(pages.page_starts, ends, pages.checksums, strict=True):
+            page = pages.file.read(start, end - start)
+            try:
+                if crc32(page) != checksum:
+                    raise ValueError("its checksum does not match")
+                yield bytes(pages.codec.decompress(memoryview(page)[_PREFIX:], pages.page_size))
+            except ValueError as problem:
+                raise CorruptFile(pages.file.path, f"the page at byte {start}: {problem}") from problem
+
+    def discard(self) -> None:
+        """Delete the temporary file, if it is not the file itself by now."""
+        self._pages.file.discard()
+
+
+def _pieces(file: NewFile, start: int) -> Iterator[bytes]:
+    """The bytes of a file from ``start`` on."""
+    for at in range(start, file.size, _COPY):
+        yield file.read(at, min(_COPY, file.size - at))

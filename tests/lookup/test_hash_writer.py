@@ -1,0 +1,138 @@
+"""A hash file has the same bytes whether its values waited in memory or went to disk early, foreseen rightly or not."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.errors import CorruptFile, StorageError
+from paimon_spark.lookup import HashLookupStore, hash_writer, local_file, paged_output
+from paimon_spark.lookup.hash_layout import HashContext
+from paimon_spark.lookup.paged_output import PagedOutput, PlacedValues
+from tests.faults.fault_disk import FaultDisk
+from tests.faults.fault_storage import BEFORE, TORN
+from tests.lookup.stores import COMPRESSIONS
+
+Pairs = list[tuple[bytes, bytes]]
+
+
+def pairs_of(count: int, value_length: int = 40, key_length: int = 4) -> Pairs:
+    rng = random.Random(count)
+    return [(i.to_bytes(key_length, "big"), rng.randbytes(rng.randrange(value_length))) for i in range(count)]
+
+
+def made(path: Path, pairs: Pairs, rows: int, rate: float | None, compression: str, page_size: int) -> HashContext:
+    writer = HashLookupStore.writer(str(path), rows, rate, compression, page_size)
+    for at in range(0, len(pairs), 50):
+        keys, values = zip(*pairs[at : at + 50], strict=True)
+        writer.put_many(keys, values)
+    return writer.close()
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Values go to disk from 500 bytes on, in pieces of 100, and are written a thousand at a time."""
+    monkeypatch.setattr(hash_writer, "_MOST_IN_MEMORY", 500)
+    monkeypatch.setattr(hash_writer, "_PIECE", 100)
+    monkeypatch.setattr(local_file, "_WRITE", 1000)
+    monkeypatch.setattr(hash_writer, "_COPY", 1000)
+    monkeypatch.setattr(paged_output, "_COPY", 1000)
+    return monkeypatch
+
+
+FORESEEN, OTHERWISE = True, False
+CASES: dict[str, tuple[Pairs, int, bool]] = {
+    "as said": (pairs_of(1000), 1000, FORESEEN),
+    "fewer rows": (pairs_of(900), 1000, OTHERWISE),
+    "more rows": (pairs_of(1000), 300, OTHERWISE),
+    "more rows than said from the start": (pairs_of(1000), 10, OTHERWISE),
+    "unknown rows": (pairs_of(1000), 0, OTHERWISE),
+    "offsets longer than expected": (pairs_of(100) + pairs_of(200, 2000)[100:], 200, OTHERWISE),
+    "offsets shorter than expected": (pairs_of(50, 500) + pairs_of(500, 2)[50:], 500, OTHERWISE),
+    "a second key length, late": (pairs_of(900) + pairs_of(100, 40, 3), 1000, OTHERWISE),
+    "a second key length, then the first": (
+        pairs_of(500) + pairs_of(100, 40, 9) + pairs_of(999)[501:],
+        1000,
+        OTHERWISE,
+    ),
+    "one more key, much later": ([*pairs_of(999), (b"", b"x" * 700)], 1000, OTHERWISE),
+    "two key lengths at once": (sorted(pairs_of(300) + pairs_of(300, 30, 5)), 600, OTHERWISE),
+    "one large value": ([*pairs_of(200), (b"tail", b"x" * 9000)], 201, FORESEEN),
+    "only a large value": ([(b"tail", b"x" * 9000)], 1, FORESEEN),
+    "equal values": ([(key, b"same" * 300) for key, _ in pairs_of(60)], 60, FORESEEN),
+    "little in memory": (pairs_of(20), 20, OTHERWISE),
+}
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_values_on_disk_change_no_byte(
+    case: str, compression: str, tmp_path: Path, on_disk: pytest.MonkeyPatch
+) -> None:
+    pairs, rows, foreseen = CASES[case]
+    completed = []
+
+    def complete(placed: PlacedValues, out: PagedOutput) -> None:
+        completed.append(placed.start)
+        plain_complete(placed, out)
+
+    plain_complete = PlacedValues.complete
+    on_disk.setattr(PlacedValues, "complete", complete)
+    for number, page_size in enumerate((64, 1000, 4096, 65536)):
+        rate = 0.1 if number % 2 else None
+        context = made(tmp_path / "early", pairs, rows, rate, compression, page_size)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(hash_writer, "_MOST_IN_MEMORY", 2**26)
+            made(tmp_path / "late", pairs, rows, rate, compression, page_size)
+        assert completed == [max(context.data_offsets)] * foreseen
+        completed.clear()
+        assert sorted(os.listdir(tmp_path)) == ["early", "early.context", "late", "late.context"]
+        assert (tmp_path / "early").read_bytes() == (tmp_path / "late").read_bytes()
+        assert (tmp_path / "early.context").read_bytes() == (tmp_path / "late.context").read_bytes()
+        opened = HashLookupStore.reader(str(tmp_path / "early"))
+        assert opened.get_many([key for key, _ in pairs]).to_pylist() == [value for _, value in pairs]
+        opened.close()
+        for name in os.listdir(tmp_path):
+            (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("case", ["as said", "fewer rows", "a second key length, late"])
+@pytest.mark.parametrize("fault", [BEFORE, TORN])
+def test_whatever_call_of_the_disk_fails_nothing_is_left(
+    fault: str, case: str, compression: str, tmp_path: Path, on_disk: pytest.MonkeyPatch
+) -> None:
+    pairs, rows, _ = CASES[case]
+    pairs, rows = pairs[::10], rows // 10
+    disk = FaultDisk()
+    disk.install_under_lookups(on_disk)
+    made(tmp_path / "plain", pairs, rows, 0.1, compression, 512)
+    log, calls = disk.log, len(disk.log)
+    assert ("rename" in log) == (case == "as said" and compression == "none")
+    for number in range(calls):
+        if log[number] == "unlink":
+            continue
+        disk.arm(number, fault)
+        with pytest.raises(StorageError, match=r"no space|disk is full"):
+            made(tmp_path / "full", pairs, rows, 0.1, compression, 512)
+        assert sorted(os.listdir(tmp_path)) == ["plain", "plain.context"], f"call {number}, {log[number]}"
+    disk.arm(-1)
+    made(tmp_path / "full", pairs, rows, 0.1, compression, 512)
+    assert (tmp_path / "full").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_pages_that_come_back_damaged_are_refused(tmp_path: Path, on_disk: pytest.MonkeyPatch) -> None:
+    writer = HashLookupStore.writer(str(tmp_path / "file"), 1000, None, "lz4", 512)
+    keys, values = zip(*pairs_of(300), strict=True)
+    writer.put_many(keys, values)
+    with (tmp_path / "file.pages").open("r+b") as file:
+        file.seek(100)
+        byte = file.read(1)[0]
+        file.seek(100)
+        file.write(bytes([byte ^ 1]))
+    with pytest.raises(CorruptFile, match="checksum"):
+        writer.close()
+    assert list(tmp_path.iterdir()) == []
