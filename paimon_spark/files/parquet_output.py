@@ -2,6 +2,7 @@
 
 Data pages of version 1 with checksums; values PLAIN or dictionary encoded (Java 0.9 knows nothing else); decimals of
 up to 18 digits as INT32 / INT64; TIMESTAMP up to 3 digits in milliseconds, up to 6 in microseconds, beyond as INT96.
+A page index, as Java writes it too: by the bounds of the pages, Spark and Java leave out those that a filter excludes.
 
 Arrow has one INT96 switch for a whole file, so a table with timestamps of more than 6 digits can be written only
 when all of its timestamps are such.
@@ -172,6 +173,7 @@ class ParquetOutput:
             use_deprecated_int96_timestamps=settings.int96,
             store_decimal_as_integer=True,
             write_page_checksum=True,
+            write_page_index=True,
             store_schema=False,
         )
 

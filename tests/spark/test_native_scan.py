@@ -102,6 +102,22 @@ def test_columns_filters_and_counts_reach_parquet(spark: Any, path: str) -> None
     )
 
 
+def test_pages_that_a_filter_excludes_are_not_read(spark: Any, path: str) -> None:
+    table = _with_vectors(path, 20_000, **{"parquet.page.size": "1 kb"})
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        few = paimon_spark.read(spark, table.path).where("id between 12345 and 12350")
+        assert rows(few.select("id", "v")) == [(i, i % 7) for i in range(12345, 12351)]
+        drained = few.select("v")
+        drained.collect()
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    scans = drained._jdf.queryExecution().executedPlan().collectLeaves()
+    read = [scans.apply(i).metrics().get("numOutputRows").get().value() for i in range(scans.size())]
+    assert 0 < sum(read) < 5_000
+    assert_native(spark, table, filters=[("id", ">", 19_000), ("v", "=", 3)])
+
+
 def test_filters_prune_files_and_hold_for_rows(spark: Any, path: str) -> None:
     table = PaimonTable.create(path, KEYED, ["id"], options={"bucket": "4"})
     table.overwrite(_keyed(range(100)))
