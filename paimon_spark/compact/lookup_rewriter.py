@@ -27,16 +27,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
-import numpy as np
-from pyroaring import BitMap
-
 from paimon_spark.compact.older_versions import OlderVersions, Positions
 from paimon_spark.compact.rewriter import Rewriter
 from paimon_spark.compact.task import Rewrite
 from paimon_spark.files.key_values import KeyValues
+from paimon_spark.files.row_groups import AllBut
 from paimon_spark.merge.run_order import Run, oldest_first
 from paimon_spark.metadata.data_file import DataFile
-from paimon_spark.predicate import BoolArray
 
 
 @dataclass(frozen=True)
@@ -85,21 +82,8 @@ class LookupRewriter:
         """The older versions that a sorted run has."""
         bucket = self.rewriter.files
         for file in run:
-            yield from bucket.read(file, bucket.schema.fields, sequence=True, deletion=_Only(older[file.name]))
+            yield from bucket.read(file, bucket.schema.fields, sequence=True, deletion=AllBut(older[file.name]))
 
     def _mark(self, older: Positions) -> None:
         for name, positions in older.items() if self.marks else ():
             self.rewriter.vectors.mark(name, positions)
-
-
-@dataclass(frozen=True)
-class _Only:
-    """Stands for the deletion of all rows but those."""
-
-    positions: BitMap
-
-    def mask(self, start: int, stop: int) -> BoolArray:
-        keep = np.zeros(stop - start, np.bool_)
-        inside = (self.positions & BitMap(range(start, stop))).to_array()
-        keep[np.frombuffer(inside, np.uint32).astype(np.int64) - start] = True
-        return keep

@@ -41,12 +41,13 @@ Positions = dict[str, BitMap]
 
 @dataclass(frozen=True)
 class OlderVersions:
-    """Searches ``upper``, the runs above the output level; ``lookup`` opens the bucket's lookup files."""
+    """Searches ``upper``, the runs above the output level; ``lookup`` opens the bucket's lookup files (None: it always
+    scans)."""
 
     files: BucketFiles
     vectors: DeletionVectorMaintainer
     upper: Sequence[LevelRun]
-    lookup: Callable[[], LookupLevels]
+    lookup: Callable[[], LookupLevels] | None
 
     def of(self, new: Sequence[DataFile]) -> Positions:
         """The rows that have a key of the files ``new``, which may overlap.
@@ -60,11 +61,11 @@ class OlderVersions:
         runs = self._overlapping(new)
         stored = sum(file.row_count for run in runs for file in run)
         found: Positions = defaultdict(BitMap)
-        if stored <= SCAN_RATIO * sum(file.row_count for file in new):
+        if self.lookup is None or stored <= SCAN_RATIO * sum(file.row_count for file in new):
             for run in runs:
                 self._scan(run, self._new_keys(new), found)
         else:
-            self._look_up(self._new_keys(new), found)
+            self._look_up(self.lookup(), self._new_keys(new), found)
         return {name: positions for name, positions in found.items() if positions}
 
     def _overlapping(self, new: Sequence[DataFile]) -> list[list[DataFile]]:
@@ -86,8 +87,8 @@ class OlderVersions:
         runs = [self.files.read(file, fields, sequence=False, deletion=self.vectors.vector(file.name)) for file in new]
         return merge_runs(runs, fields, Deduplicate())
 
-    def _look_up(self, new_keys: Iterator[KeyValues], found: Positions) -> None:
-        lookup, start = self.lookup(), self.upper[0].level
+    def _look_up(self, lookup: LookupLevels, new_keys: Iterator[KeyValues], found: Positions) -> None:
+        start = self.upper[0].level
         for keys in new_keys:
             columns = [column.combine_chunks() for column in keys.values.columns]
             hits = lookup.lookup_many(columns, start, self.vectors.vector)

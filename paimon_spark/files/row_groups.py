@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from paimon_spark.arrays import to_arrow
 from paimon_spark.predicate import BoolArray
@@ -25,6 +27,20 @@ class Deletion(Protocol):
     def mask(self, start: int, stop: int) -> BoolArray:
         """For each row position from ``start`` to ``stop`` (exclusive) whether the row is kept."""
         ...
+
+
+@dataclass(frozen=True)
+class AllBut:
+    """Stands for the deletion of all rows of a file but those at ``positions``."""
+
+    positions: BitMap
+
+    def mask(self, start: int, stop: int) -> BoolArray:
+        """Which of the rows from ``start`` to ``stop`` (exclusive) are among them."""
+        keep = np.zeros(stop - start, np.bool_)
+        inside = (self.positions & BitMap(range(start, stop))).to_array()
+        keep[np.frombuffer(inside, np.uint32).astype(np.int64) - start] = True
+        return keep
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pyroaring import BitMap
+
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.vector_range import DeletionVectorRef
 
@@ -14,8 +16,9 @@ class Split:
     """Work for one reader, pinned to a snapshot.
 
     ``sections`` are in key order and their key ranges do not overlap; the files inside a section do overlap and are
-    merged. ``partition`` is a serialized BinaryRow. ``deletions`` has the deletion vectors by data file name. Splits
-    travel between processes.
+    merged. ``partition`` is a serialized BinaryRow. ``deletions`` has the deletion vectors by data file name. Of the
+    files in ``chosen``, only the rows at those positions are read, whatever their vectors say. Splits travel between
+    processes.
     """
 
     snapshot_id: int
@@ -23,6 +26,7 @@ class Split:
     bucket: int
     sections: tuple[tuple[DataFile, ...], ...]
     deletions: Mapping[str, DeletionVectorRef] = field(default_factory=dict)
+    chosen: Mapping[str, BitMap] = field(default_factory=dict)
 
     @property
     def files(self) -> tuple[DataFile, ...]:

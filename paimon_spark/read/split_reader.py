@@ -18,12 +18,13 @@ import pyarrow as pa
 from paimon_spark.arrays import to_arrow
 from paimon_spark.files.key_values import KeyValues
 from paimon_spark.files.reader import read_data_file
+from paimon_spark.files.row_groups import AllBut, Deletion
 from paimon_spark.merge.engine import MergeEngine, merge_engine
 from paimon_spark.merge.run_order import are_apart, oldest_first
 from paimon_spark.merge.sections import file_key_ranges, sorted_runs
 from paimon_spark.merge.sorted_merge import merge_runs
 from paimon_spark.metadata.data_file import DataFile
-from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_vector
+from paimon_spark.metadata.deletion_vector import read_deletion_vector
 from paimon_spark.metadata.locations import data_file_path
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.table_metadata import TableMetadata
@@ -148,7 +149,10 @@ class _SplitFiles:
             batch_rows=schema.options.get_option(READ_BATCH_SIZE),
         )
 
-    def _deletion(self, file: DataFile) -> DeletionVector | None:
+    def _deletion(self, file: DataFile) -> Deletion | None:
+        chosen = self.split.chosen.get(file.name)
+        if chosen is not None:
+            return AllBut(chosen)
         ref = self.split.deletions.get(file.name)
         if ref is None:
             return None

@@ -37,11 +37,12 @@ _CHUNK_BYTES = 8 * _WORDS + 64
 Int64Array = npt.NDArray[np.int64]
 
 
-def broadcast_bytes(ref: DeletionVectorRef, row_count: int) -> int:
-    """At most so many bytes are broadcast for the vector of a file of ``row_count`` rows."""
+def broadcast_bytes(ref: DeletionVectorRef | None, more: int, row_count: int) -> int:
+    """At most so many bytes are broadcast for the vector of a file of ``row_count`` rows, if there is one, and ``more``
+    rows that are to be left out."""
     chunks = -(-row_count // _CHUNK_ROWS)
-    affected = chunks if ref.cardinality is None else min(chunks, ref.cardinality)
-    return affected * _CHUNK_BYTES
+    deleted = 0 if ref is None else chunks if ref.cardinality is None else ref.cardinality
+    return min(chunks, deleted + more) * _CHUNK_BYTES
 
 
 def without_deleted(session: Any, rows: Any, file: str, vectors: Sequence[tuple[int, DeletionVector]]) -> Any:

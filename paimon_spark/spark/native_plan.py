@@ -1,21 +1,24 @@
 """NativePlan: which files of a scan Spark's own parquet reader reads, and what is left for the Python source.
 
 A file goes to Spark when its rows are rows of the table, once those that its deletion vector names are gone: no file
-that is left in the plan overlaps it, and it holds no deletes. It must be parquet, its columns must be ones that Spark
-reads exactly as this package does (:mod:`paimon_spark.spark.native_columns`), and its name must be one that Spark
-neither hides nor escapes. Vectors are broadcast to every executor: files have their turn, the one with the smallest
-vector first, as long as all fit in ``scan.native.broadcast-size``.
+that is left in the plan overlaps it, and it holds no deletes. Where only a few rows of level 0 overlap it, it goes to
+Spark without the older versions of these (:mod:`paimon_spark.spark.native_level0`). It must be parquet, its columns
+must be ones that Spark reads exactly as this package does (:mod:`paimon_spark.spark.native_columns`), and its name must
+be one that Spark neither hides nor escapes. Vectors are broadcast to every executor: files have their turn, the one
+with the smallest vector first, as long as all fit in ``scan.native.broadcast-size``.
 
 The same scan always makes the same plan: the driver, which gives Spark the files, and the Python source, which reads
-the rest, each make their own.
+the rest, each make their own. The source is told the older versions that the driver has found.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyroaring import BitMap
 
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.locations import bucket_directory, data_file_path
@@ -26,6 +29,7 @@ from paimon_spark.read.split import Split
 from paimon_spark.spark.native_columns import FileColumn, is_native, native_columns
 from paimon_spark.spark.native_deletions import NUMBER_SHIFT, broadcast_bytes
 from paimon_spark.spark.native_hash import file_number
+from paimon_spark.spark.native_level0 import CoveredSection, Place, Positions, covered_sections
 from paimon_spark.storage.local import LocalStorage
 from paimon_spark.types import DataField
 
@@ -40,8 +44,8 @@ Columns = tuple[FileColumn, ...]
 
 @dataclass(frozen=True)
 class NativeFile:
-    """A file for Spark: where it is, what number Spark makes of its name, how its columns are read, its partition, and
-    its deletion vector if it has one."""
+    """A file for Spark: where it is, what number Spark makes of its name, how its columns are read, its partition, its
+    deletion vector if it has one, and where in it older versions of rows of level 0 are."""
 
     path: str
     number: int
@@ -49,26 +53,45 @@ class NativeFile:
     columns: Columns
     partition: bytes
     deletion: DeletionVectorRef | None
+    older: BitMap = field(default_factory=BitMap)
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether Spark has to leave out rows."""
+        return self.deletion is not None or bool(self.older)
 
 
 @dataclass(frozen=True)
 class NativePlan:
-    """``files`` are for Spark's reader, ``rest`` for the Python source; together they are the scan."""
+    """``files`` are for Spark's reader, ``rest`` for the Python source; together they are the scan. ``older`` has the
+    older versions of rows of level 0 in each section of which level 0 alone is left."""
 
     files: tuple[NativeFile, ...]
     rest: tuple[Split, ...]
+    older: Mapping[Place, Positions] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, scan: Scan, splits: Sequence[Split]) -> NativePlan:
-        """The plan of the ``splits`` of ``scan``.
+    def of(cls, scan: Scan, splits: Sequence[Split], older: Mapping[Place, Positions] | None = None) -> NativePlan:
+        """The plan of the ``splits`` of ``scan``, with the ``older`` versions of another plan of these; None: they are
+        searched now, which reads keys.
 
-        :raises NotFound: a schema is gone
+        :raises NotFound: a schema or a file is gone
+        :raises CorruptFile: a file with keys is damaged
         """
         if not _is_possible(scan):
             return cls((), tuple(splits))
-        found = _of_few_shapes(_told_apart(_candidates(scan, splits)))
-        chosen = _broadcastable(found, scan.table_schema.options.get_option(BROADCAST_SIZE))
-        return cls(tuple(chosen), tuple(_without(splits, {f.file.name for f in chosen})))
+        covered = covered_sections(scan, splits)
+        if older is not None:
+            covered = {place: section for place, section in covered.items() if place in older}
+        found = _of_few_shapes(_told_apart(_candidates(scan, splits, covered)))
+        limit = scan.table_schema.options.get_option(BROADCAST_SIZE)
+        chosen, covered = _settled(_broadcastable(found, _new_rows(covered), limit), covered)
+        if older is None:
+            older = {place: section.older(scan) for place, section in covered.items()}
+        masks = {name: rows for positions in older.values() for name, rows in positions.items()}
+        files = [replace(f, older=masks[f.file.name]) if f.file.name in masks else f for f in chosen]
+        rest = _rest(scan, splits, {f.file.name for f in chosen}, covered, older)
+        return cls(tuple(files), tuple(rest), older)
 
 
 def _is_possible(scan: Scan) -> bool:
@@ -85,14 +108,14 @@ def _wanted_fields(scan: Scan) -> tuple[DataField, ...]:
     return tuple(f for f in schema.fields if f.name in names and f.name not in schema.partition_keys)
 
 
-def _candidates(scan: Scan, splits: Iterable[Split]) -> Iterator[NativeFile]:
+def _candidates(scan: Scan, splits: Iterable[Split], covered: Mapping[Place, CoveredSection]) -> Iterator[NativeFile]:
     """Files that can be read on their own, of a schema that Spark reads exactly."""
     schema, paths = scan.table_schema, scan.metadata.paths
     wanted = _wanted_fields(scan)
     shapes: dict[int, Columns | None] = {}
-    for split in splits:
+    for number, split in enumerate(splits):
         directory = bucket_directory(paths, schema, split.partition, split.bucket)
-        for file in _lone_files(split):
+        for file in _readable_files(number, split, covered):
             if file.schema_id not in shapes:
                 written = schema if file.schema_id == schema.id else scan.metadata.schemas.get(file.schema_id)
                 shapes[file.schema_id] = native_columns(written, wanted)
@@ -108,12 +131,13 @@ def _candidates(scan: Scan, splits: Iterable[Split]) -> Iterator[NativeFile]:
             )
 
 
-def _lone_files(split: Split) -> Iterator[DataFile]:
-    """The files that overlap no other and hold no deletes, if Spark shows their names as they are."""
-    for section in split.sections:
-        file = section[0]
-        if len(section) == 1 and file.delete_row_count == 0 and _PLAIN_NAME.fullmatch(file.name):
-            yield file
+def _readable_files(number: int, split: Split, covered: Mapping[Place, CoveredSection]) -> Iterator[DataFile]:
+    """The files that overlap no other and hold no deletes, and those of covered sections, if Spark shows their names as
+    they are. ``number`` is that of the split."""
+    for at, section in enumerate(split.sections):
+        over = covered.get((number, at))
+        files = section if len(section) == 1 else over.upper if over else ()
+        yield from (f for f in files if f.delete_row_count == 0 and _PLAIN_NAME.fullmatch(f.name))
 
 
 def _told_apart(files: Iterable[NativeFile]) -> list[NativeFile]:
@@ -129,9 +153,18 @@ def _of_few_shapes(files: list[NativeFile]) -> list[NativeFile]:
     return [f for f in files if f.columns in frequent]
 
 
-def _broadcastable(files: Sequence[NativeFile], limit: int) -> list[NativeFile]:
+def _new_rows(covered: Mapping[Place, CoveredSection]) -> dict[str, int]:
+    """How many rows of level 0 may have an older version in a file, by its name."""
+    return {file.name: section.new_rows for section in covered.values() for file in section.upper if section.new}
+
+
+def _broadcastable(files: Sequence[NativeFile], new_rows: Mapping[str, int], limit: int) -> list[NativeFile]:
     """Without the files whose vectors do not fit any more when the smaller ones are in."""
-    sizes = {f.file.name: broadcast_bytes(f.deletion, f.file.row_count) for f in files if f.deletion}
+    sizes = {
+        f.file.name: broadcast_bytes(f.deletion, new_rows.get(f.file.name, 0), f.file.row_count)
+        for f in files
+        if f.deletion or f.file.name in new_rows
+    }
     refused = set()
     total = 0
     for name in sorted(sizes, key=lambda name: (sizes[name], name)):
@@ -141,11 +174,34 @@ def _broadcastable(files: Sequence[NativeFile], limit: int) -> list[NativeFile]:
     return [f for f in files if f.file.name not in refused]
 
 
-def _without(splits: Iterable[Split], names: set[str]) -> Iterator[Split]:
-    """The splits without the sections of those lone files."""
-    for split in splits:
-        left = tuple(s for s in split.sections if len(s) > 1 or s[0].name not in names)
+def _settled(
+    files: Sequence[NativeFile], covered: Mapping[Place, CoveredSection]
+) -> tuple[list[NativeFile], dict[Place, CoveredSection]]:
+    """The covered sections of which Spark can read all files, and the files without those of the others."""
+    names = {f.file.name for f in files}
+    settled = {place: s for place, s in covered.items() if names.issuperset(f.name for f in s.upper)}
+    refused = {f.name for place, s in covered.items() if place not in settled for f in s.upper}
+    return [f for f in files if f.file.name not in refused], settled
+
+
+def _rest(
+    scan: Scan,
+    splits: Iterable[Split],
+    names: set[str],
+    covered: Mapping[Place, CoveredSection],
+    older: Mapping[Place, Positions],
+) -> Iterator[Split]:
+    """The splits without the lone files of those names, and with what is left of covered sections."""
+    for number, split in enumerate(splits):
+        left: list[tuple[DataFile, ...]] = []
+        chosen: dict[str, BitMap] = {}
+        for at, section in enumerate(split.sections):
+            if (number, at) in covered:
+                section, positions = covered[number, at].rest(scan.table_schema, older[number, at])
+                chosen.update(positions)
+            if len(section) > 1 or (section and section[0].name not in names):
+                left.append(section)
         if left:
             files = {file.name for section in left for file in section}
             deletions = {name: ref for name, ref in split.deletions.items() if name in files}
-            yield replace(split, sections=left, deletions=deletions)
+            yield replace(split, sections=tuple(left), deletions=deletions, chosen=chosen)

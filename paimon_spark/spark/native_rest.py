@@ -1,20 +1,28 @@
 """RestDataSource: the part of a native read that must be merged.
 
-It is the Python source, told by two options which snapshot and schema the driver planned with; it makes the same plan
-(:mod:`paimon_spark.spark.native_plan`) and reads what that leaves. :func:`paimon_spark.read` uses it and nobody else.
+It is the Python source, told by three options which snapshot and schema the driver planned with, and which older
+versions it found; it makes the same plan (:mod:`paimon_spark.spark.native_plan`) and reads what that leaves.
+:func:`paimon_spark.read` uses it and nobody else. Older versions are told as JSON::
+
+    [[number of the split, of the section in it, {name of a file: roaring bitmap of positions, as Base64}], …]
 """
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
+
+from pyroaring import BitMap
 
 from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
 from paimon_spark.spark.failures import readable
+from paimon_spark.spark.native_level0 import Place, Positions
 from paimon_spark.spark.native_plan import NativePlan
 from paimon_spark.spark.options import FILTERS, chosen_columns, read_options, table_path
 from paimon_spark.spark.reader import PaimonReader, scan_schema
@@ -23,23 +31,49 @@ from paimon_spark.storage.credentials import storage_options
 from paimon_spark.table import PaimonTable
 
 REST = f"{NAME}-rest"
-_SNAPSHOT, _SCHEMA = "native.snapshot", "native.schema"
+_SNAPSHOT, _SCHEMA, _OLDER = "native.snapshot", "native.schema", "native.older"
 
 
 @dataclass(frozen=True)
 class RestScan(Scan):
-    """A scan whose splits are those that the native plan leaves."""
+    """A scan whose splits are those that the native plan leaves. Tasks, which read splits and plan none, get a plain
+    scan."""
+
+    older: Mapping[Place, Positions] = field(default_factory=dict)
 
     @cached_property
     def splits(self) -> list[Split]:
         """What Spark's own reader does not read."""
-        return list(NativePlan.of(self, super().splits).rest)
+        return list(NativePlan.of(self, super().splits, self.older).rest)
+
+    def __reduce__(self) -> Any:
+        return Scan, tuple(getattr(self, f.name) for f in fields(Scan))
 
 
-def pinned(scan: Scan) -> dict[str, str]:
-    """The options that make the rest source read the snapshot and the schema of ``scan``."""
+def pinned(scan: Scan, plan: NativePlan) -> dict[str, str]:
+    """The options that make the rest source read what ``plan`` leaves of ``scan``."""
     assert scan.snapshot is not None
-    return {_SNAPSHOT: scan.snapshot.serialize().decode(), _SCHEMA: str(scan.table_schema.id)}
+    return {
+        _SNAPSHOT: scan.snapshot.serialize().decode(),
+        _SCHEMA: str(scan.table_schema.id),
+        _OLDER: _older_json(plan.older),
+    }
+
+
+def _older_json(older: Mapping[Place, Positions]) -> str:
+    return json.dumps(
+        [
+            [*place, {name: b64encode(rows.serialize()).decode() for name, rows in positions.items()}]
+            for place, positions in older.items()
+        ]
+    )
+
+
+def _parse_older(text: str) -> dict[Place, Positions]:
+    return {
+        (split, section): {name: BitMap.deserialize(b64decode(rows)) for name, rows in positions.items()}
+        for split, section, positions in json.loads(text)
+    }
 
 
 def rest_scan(options: Mapping[str, str]) -> RestScan:
@@ -54,7 +88,8 @@ def rest_scan(options: Mapping[str, str]) -> RestScan:
     schema = schema.with_options(schema.options.merged(given))
     snapshot = Snapshot.parse(options[_SNAPSHOT].encode(), metadata.paths.root)
     scan = Scan.of(metadata, schema, snapshot, chosen_columns(options), options.get(FILTERS))
-    return RestScan(**{f.name: getattr(scan, f.name) for f in fields(Scan)})
+    own = {f.name: getattr(scan, f.name) for f in fields(Scan)}
+    return RestScan(**own, older=_parse_older(options[_OLDER]))
 
 
 class RestDataSource(PaimonDataSource):
@@ -68,10 +103,9 @@ class RestDataSource(PaimonDataSource):
     def schema(self) -> Any:
         """The columns of the scan."""
         with readable():
-            self._scan = rest_scan(self.options)
-            return scan_schema(self._scan)
+            return scan_schema(rest_scan(self.options))
 
     def reader(self, schema: Any) -> PaimonReader:
         """A reader of the rest."""
         with readable():
-            return PaimonReader.of(self._scan or rest_scan(self.options), schema)
+            return PaimonReader.of(rest_scan(self.options), schema)

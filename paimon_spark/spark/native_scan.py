@@ -74,15 +74,15 @@ def is_supported(session: Any) -> bool:
 
 def log_plan(scan: Scan, plan: NativePlan) -> None:
     """Say at level INFO how many files go which way."""
-    masked = sum(f.deletion is not None for f in plan.files)
     merged = sum(len(split.files) for split in plan.rest)
     log.info(
-        "snapshot %s of %s: %d files through Spark's parquet reader (%d of them with deletion vectors), "
-        "%d files in %d splits through Python",
+        "snapshot %s of %s: %d files through Spark's parquet reader (%d of them with deletion vectors, %d without "
+        "older versions of rows at level 0), %d files in %d splits through Python",
         scan.snapshot_id,
         scan.metadata.paths.root,
         len(plan.files),
-        masked,
+        sum(f.deletion is not None for f in plan.files),
+        sum(bool(f.older) for f in plan.files),
         merged,
         len(plan.rest),
     )
@@ -117,8 +117,8 @@ class NativeScan:
             partition = None if self._partitions_joined else file.partition
             shapes.setdefault((file.columns, partition), []).append(file)
         for (columns, partition), files in shapes.items():
-            masked = [f for f in files if f.deletion is not None]
-            others = [f for f in files if f.deletion is None]
+            masked = [f for f in files if f.is_masked]
+            others = [f for f in files if not f.is_masked]
             if _rows(others) * _FEW <= _rows(masked) and self._has_bitmaps(files):
                 yield columns, partition, files
             else:
@@ -131,7 +131,7 @@ class NativeScan:
         names = [*(c.name for c in columns), *self._partition_names]
         file = fresh_name("file", names)
         selected = [c.sql for c in columns]
-        masked = any(f.deletion is not None for f in files)
+        masked = any(f.is_masked for f in files)
         joined = masked and not self._has_bitmaps(files)
         if joined:
             selected.append(POSITION)
@@ -183,7 +183,7 @@ class NativeScan:
     @cached_property
     def _bitmaps_fit(self) -> bool:
         limit = min(BYTES, self.scan.table_schema.options.get_option(BROADCAST_SIZE))
-        masked = sum(bitmap_bytes(f.file.row_count) for f in self.plan.files if f.deletion is not None)
+        masked = sum(bitmap_bytes(f.file.row_count) for f in self.plan.files if f.is_masked)
         return masked + masked // _FEW <= limit
 
     def _vectors(self, files: Sequence[NativeFile]) -> list[tuple[NativeFile, DeletionVector]]:
@@ -194,8 +194,8 @@ class NativeScan:
     @staticmethod
     def _vector(storage: Storage, file: NativeFile) -> DeletionVector:
         if file.deletion is None:
-            return DeletionVector.of([])
-        return read_deletion_vector(storage, file.deletion, file.file.row_count)
+            return DeletionVector(file.older)
+        return read_deletion_vector(storage, file.deletion, file.file.row_count).union(file.older)
 
     @cached_property
     def _condition(self) -> Any:

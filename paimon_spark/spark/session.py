@@ -78,7 +78,7 @@ def _native(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None
         return None
     frame: DataFrame = NativeScan(spark, scan, plan).frame()
     if plan.rest:
-        rest = {**options, **pinned(scan), COLUMNS: columns_json(scan.columns)}
+        rest = {**options, **pinned(scan, plan), COLUMNS: columns_json(scan.columns)}
         frame = frame.union(_source(spark, RestDataSource, rest))
     return frame
 

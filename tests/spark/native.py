@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from paimon_spark import PaimonTable
 from paimon_spark.spark.batches import outgoing, outgoing_schema
 from paimon_spark.spark.native_plan import NativePlan
 from paimon_spark.spark.reader import scan_schema
+from paimon_spark.types import DataField, parse_type
 from tests.java.rows import assert_same_rows
 
 
@@ -21,6 +23,19 @@ def plan_of(
     """Which files of a scan go which way."""
     scan = table.scan(columns, filters, options)
     return NativePlan.of(scan, scan.splits)
+
+
+def evolved(table: PaimonTable, *fields: tuple[int, str, str]) -> PaimonTable:
+    """The table with another newest schema."""
+    schema = table.table_schema
+    made = replace(
+        schema,
+        id=schema.id + 1,
+        fields=tuple(DataField(id_, name, parse_type(type_)) for id_, name, type_ in fields),
+        highest_field_id=max(id_ for id_, _, _ in fields),
+    )
+    assert table.metadata.schemas.create(made)
+    return PaimonTable.open(table.path)
 
 
 def as_spark_sees(rows: pa.Table, schema: Any) -> pa.Table:

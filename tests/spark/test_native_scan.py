@@ -23,14 +23,14 @@ from paimon_spark import PaimonTable
 from paimon_spark.errors import NotFound
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
+from paimon_spark.spark import native_level0
 from paimon_spark.spark.native_bitmaps import CHOICES, are_told_apart
 from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
 from paimon_spark.spark.native_plan import NativePlan
 from paimon_spark.spark.native_scan import NativeScan
-from paimon_spark.types import DataField, parse_type
 from tests.spark.frames import load, rows
-from tests.spark.native import assert_native, plan_of
+from tests.spark.native import assert_native, evolved, plan_of
 from tests.table.test_interoperability import VALUE_TYPES, _value
 
 KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int32()), ("name", pa.string())])
@@ -56,7 +56,9 @@ def _plan(df: Any) -> str:
     return str(df._jdf.queryExecution().sparkPlan().toString())
 
 
-def test_files_with_vectors_without_and_to_be_merged(spark: Any, path: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_with_vectors_without_and_to_be_merged(
+    spark: Any, path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = _with_vectors(path, bucket="2")
     plan = plan_of(table)
     masked = [f.deletion is not None for f in sorted(plan.files, key=lambda f: f.file.row_count)]
@@ -64,10 +66,12 @@ def test_files_with_vectors_without_and_to_be_merged(spark: Any, path: str, capl
     assert not plan.rest
     with caplog.at_level(logging.INFO, "paimon_spark"):
         assert_native(spark, table)
-    assert (
-        "4 files through Spark's parquet reader (2 of them with deletion vectors), 0 files in 0 splits" in caplog.text
+    went = (
+        "4 files through Spark's parquet reader (2 of them with deletion vectors, 0 without older versions of rows at"
     )
+    assert f"{went} level 0), 0 files in 0 splits through Python" in caplog.text
     table.append(_keyed([5]))
+    monkeypatch.setattr(native_level0, "ROWS_SEARCHED", 0)
     plan = plan_of(table)
     assert len(plan.files) == 2
     assert [len(split.files) for split in plan.rest] == [3]
@@ -226,19 +230,6 @@ def test_nan_is_the_greatest_value_whatever_the_bounds_say(spark: Any, path: str
     assert_native(spark, table, filters=[("f", ">", 5.0)])
 
 
-def _evolve(table: PaimonTable, *fields: tuple[int, str, str]) -> PaimonTable:
-    """The table with another newest schema."""
-    schema = table.table_schema
-    made = replace(
-        schema,
-        id=schema.id + 1,
-        fields=tuple(DataField(id_, name, parse_type(type_)) for id_, name, type_ in fields),
-        highest_field_id=max(id_ for id_, _, _ in fields),
-    )
-    assert table.metadata.schemas.create(made)
-    return PaimonTable.open(table.path)
-
-
 def test_older_schemas_are_read_by_field_id(spark: Any, path: str) -> None:
     schema = pa.schema(
         [
@@ -261,7 +252,7 @@ def test_older_schemas_are_read_by_field_id(spark: Any, path: str) -> None:
     fill(range(500))
     # a is renamed and widened, b dropped and added again, c widened, d gets digits; then a becomes text.
     first = [(0, "k", "INT NOT NULL"), (3, "c", "DOUBLE"), (1, "a2", "BIGINT"), (4, "d", "DECIMAL(12, 4)")]
-    table = _evolve(table, *first, (5, "b", "STRING"))
+    table = evolved(table, *first, (5, "b", "STRING"))
     fill(range(490, 520))
     assert len({f.columns for f in plan_of(table).files}) == 2
     assert not plan_of(table).rest
@@ -269,7 +260,7 @@ def test_older_schemas_are_read_by_field_id(spark: Any, path: str) -> None:
     assert df.where("b is null").count() == 490
     assert rows(df.where("a2 > 515").select("k")) == [(514,), (515,), (516,), (517,), (518,), (519,)]
     assert_native(spark, table, ["b", "a2"], [("a2", ">", 300), ("d", "<", "350")])
-    table = _evolve(table, *first[:2], (1, "a2", "STRING"), first[3], (5, "b", "STRING"))
+    table = evolved(table, *first[:2], (1, "a2", "STRING"), first[3], (5, "b", "STRING"))
     assert not plan_of(table).files
     assert plan_of(table, ["k", "c"]).files
     assert_native(spark, table)

@@ -1,0 +1,302 @@
+"""Native reads of compacted tables with a few rows in level 0: what goes to Spark, and that all is there."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+import paimon_spark
+from paimon_spark import PaimonTable
+from paimon_spark.errors import CorruptFile, NotFound
+from paimon_spark.read.scan import Scan
+from paimon_spark.read.split import Split
+from paimon_spark.spark import native_level0
+from paimon_spark.spark.native_plan import NativePlan
+from paimon_spark.spark.native_rest import pinned, rest_scan
+from paimon_spark.spark.native_scan import NativeScan
+from paimon_spark.spark.options import COLUMNS, FILTERS, columns_json, filters_json
+from tests.compact.test_random_compactions import CASES, SCHEMA, Rows, drawn_options
+from tests.java.rows import assert_same_rows
+from tests.sizes import seeded, sized
+from tests.spark.native import assert_native, evolved, plan_of
+
+VECTORS = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+PLAIN = {"bucket": "1", "write-only": "true"}
+KEYED = pa.schema([("id", pa.int64()), ("v", pa.int32()), ("name", pa.string())])
+
+
+def _keyed(ids: Sequence[int], v: int | None = None) -> pa.Table:
+    return pa.table({"id": ids, "v": [v] * len(ids), "name": [f"n{i}" for i in ids]}, KEYED)
+
+
+def _compacted(path: str, count: int = 800, **options: str) -> PaimonTable:
+    """A table of ids below ``count`` above level 0."""
+    table = PaimonTable.create(path, KEYED, ["id"], options=VECTORS | options)
+    table.append(_keyed(range(count), 1))
+    table.compact(full=True)
+    return table
+
+
+def _both_parts(table: PaimonTable, columns: list[str] | None, filters: Any) -> tuple[NativePlan, pa.Table]:
+    """A plan and the rows of its parts, read without Spark: the files without what is masked, and the rest as the
+    source reads it that the options tell."""
+    scan = table.scan(columns, filters)
+    plan = NativePlan.of(scan, scan.splits)
+    batches = [batch for split in _native_splits(scan, plan) for batch in scan.read_split(split)]
+    options = {"path": table.path, COLUMNS: columns_json(scan.columns), **pinned(scan, plan)}
+    if filters is not None:
+        options[FILTERS] = filters_json(filters)
+    rest = rest_scan(options)
+    assert rest.splits == list(plan.rest)
+    batches += rest.batches()
+    return plan, pa.Table.from_batches(batches, scan.schema)
+
+
+def _native_splits(scan: Scan, plan: NativePlan) -> list[Split]:
+    buckets = {file.name: split.bucket for split in scan.splits for file in split.files}
+    return [
+        Split(
+            scan.snapshot_id or 0,
+            f.partition,
+            buckets[f.file.name],
+            ((f.file,),),
+            chosen={f.file.name: BitMap(range(f.file.row_count)) - vector.bitmap},
+        )
+        for f, vector in NativeScan(None, scan, plan)._vectors(plan.files)
+    ]
+
+
+@pytest.mark.parametrize("number", range(sized(20, 2000)))
+def test_both_parts_of_random_tables_are_the_table(tmp_path: Path, number: int) -> None:
+    rng = seeded(f"level 0 {number}")
+    case = CASES[number % len(CASES)]
+    options = drawn_options(rng, case, 2000) | {"write-only": "true", "target-file-size": rng.choice(["20 kb", "1 gb"])}
+    print(options)
+    made = Rows(rng, case)
+    table = PaimonTable.create(str(tmp_path / "t"), SCHEMA, ["b", "k"], rng.choice([[], ["b"]]), options)
+
+    def append(keys: list[int]) -> None:
+        table.append(pa.Table.from_pylist(made.make(keys), SCHEMA))
+
+    append(rng.sample(range(1000), 800))
+    table.compact(full=True)
+    append(rng.choices(range(1100), k=rng.choice([10, 300])))
+    table.compact(full=rng.random() < 0.3)
+    ways = set()
+    for _ in range(4):
+        low = rng.choice([0, 0, 500])
+        append(rng.choices(range(low, 1100), k=rng.choice([1, 5, 20])))
+        for columns, filters in [
+            (None, None),
+            (rng.sample(SCHEMA.names, 3), None),
+            (["x", "k"], [("a", ">", 3)]),
+            (["c"], [("k", "<=", 300), ("x", "!=", 2)]),
+        ]:
+            plan, rows = _both_parts(table, columns, filters)
+            assert_same_rows(rows, table.read(columns, filters))
+            ways.add((bool(plan.files), bool(plan.rest)))
+            ways.add(any(f.older for f in plan.files))
+    if options["deletion-vectors.enabled"] == "true":
+        assert (True, True) in ways
+        assert True in ways
+
+
+@pytest.mark.parametrize("options", [VECTORS, PLAIN], ids=["vectors", "plain"])
+def test_keys_that_are_told_apart_by_their_bits(path: str, options: dict[str, str]) -> None:
+    schema = pa.schema([("f", pa.float64()), ("d", pa.decimal128(20, 2)), ("t", pa.string()), ("v", pa.int32())])
+    table = PaimonTable.create(path, schema, ["f", "d", "t"], options=options)
+    floats = [0.0, -0.0, float("nan"), float("inf"), -1.5]
+    keys = [
+        (f, d, t) for f in floats for d in ("0.10", "-99999999999999999.99") for t in ("", "a", "a\0", "ü", "z" * 40)
+    ]
+    _append_keys(table, keys, 1)
+    table.compact(full=True)
+    _append_keys(table, [keys[7], keys[12], (2.5, "0.10", "a")], 2)
+    _append_keys(table, [keys[7], (-0.0, "0.10", "absent")], 3)
+    plan, rows = _both_parts(table, None, None)
+    assert [len(f.older) for f in plan.files] == [2]
+    assert_same_rows(rows, table.read())
+    assert rows.num_rows == len(keys) + 2
+
+
+def _append_keys(table: PaimonTable, keys: Sequence[tuple[float, str, str]], v: int) -> None:
+    f, d, t = zip(*keys, strict=True)
+    decimals = pa.array(d).cast(table.schema.field("d").type)
+    table.append(pa.table([f, decimals, t, [v] * len(keys)], schema=table.schema))
+
+
+def test_upper_files_are_native(spark: Any, path: str, caplog: pytest.LogCaptureFixture) -> None:
+    table = _compacted(path, bucket="4")
+    table.append(_keyed([3, 5, 900]))
+    table.append(_keyed([5]))
+    plan = plan_of(table)
+    assert len(plan.files) == 4
+    assert sum(len(f.older) for f in plan.files) == 2
+    assert all(file.level == 0 for split in plan.rest for file in split.files)
+    with caplog.at_level(logging.INFO, "paimon_spark"):
+        df = assert_native(spark, table)
+    masked = sum(bool(f.older) for f in plan.files)
+    assert f"4 files through Spark's parquet reader (0 of them with deletion vectors, {masked} without" in caplog.text
+    counting = str(df.groupBy().count()._jdf.queryExecution().sparkPlan().toString())
+    assert "ReadSchema: struct<_tmp_metadata_row_index:bigint>" in counting
+    assert "paimon-py-rest" in counting
+    table.compact(full=True)
+    assert df.where("v is null").count() == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "deduplicate"},
+        {"merge-engine": "deduplicate", "sequence.field": "v"},
+        {"merge-engine": "partial-update"},
+        {"merge-engine": "partial-update", "fields.v.sequence-group": "name"},
+        {"merge-engine": "partial-update", "deletion-vectors.enabled": "false"},
+    ],
+    ids=lambda options: " ".join(options.values()),
+)
+def test_sparks_rows(spark: Any, path: str, options: dict[str, str]) -> None:
+    table = _compacted(path, **options, bucket="2")
+    table.append(_keyed(range(0, 800, 9), 2))
+    table.compact()
+    table.append(_keyed([7, 9, 18, 900]))
+    table.append(_keyed([9, 901], 0))
+    plan = plan_of(table)
+    assert plan.files
+    assert plan.rest
+    assert_native(spark, table)
+    assert_native(spark, table, ["name"], [("v", "<", 2)])
+    assert_native(spark, table, ["v"], [("id", "in", [7, 9, 10, 900])])
+    fresh = {"deletion-vectors.merge-on-read": "false"}
+    assert_native(spark, table, **fresh)
+
+
+def test_deletes_and_partitions(spark: Any, path: str) -> None:
+    schema = pa.schema([("p", pa.string()), ("id", pa.int64()), ("op", pa.string())])
+    table = PaimonTable.create(path, schema, ["p", "id"], ["p"], VECTORS | {"rowkind.field": "op"})
+
+    def append(p: str, ids: Sequence[int], op: str) -> None:
+        table.append(pa.table([[p] * len(ids), ids, [op] * len(ids)], schema=schema))
+
+    for p in "abc":
+        append(p, range(200), "+I")
+    table.compact(full=True)
+    append("a", [3, 4, 999], "-D")
+    append("b", [3], "-D")
+    append("b", [3, 5], "+U")
+    plan = plan_of(table)
+    assert len(plan.files) == 3
+    assert len(plan.rest) == 2
+    df = assert_native(spark, table)
+    assert df.count() == 598
+    assert_native(spark, table, ["id"], [("p", "=", "a")])
+
+
+def test_older_schemas(spark: Any, path: str) -> None:
+    table = _compacted(path, **{"merge-engine": "partial-update"})
+    fields = [("id", pa.int64()), ("name2", pa.string()), ("v", pa.int64()), ("added", pa.string())]
+    renamed = table.table_schema.fields[2]
+    assert renamed.name == "name"
+    table = evolved(
+        table, (0, "id", "BIGINT NOT NULL"), (2, "name2", "STRING"), (1, "v", "BIGINT"), (3, "added", "STRING")
+    )
+    table.append(
+        pa.table([[3, 4, 900], [None, "x", "y"], [10**10, None, 1], ["a", "b", None]], schema=pa.schema(fields))
+    )
+    plan = plan_of(table)
+    assert [len(f.older) for f in plan.files] == [2]
+    df = assert_native(spark, table)
+    assert df.where("id = 3").select("name2", "v", "added").collect() == [("n3", 10**10, "a")]
+
+
+def test_bounds(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _compacted(path, 800, bucket="1")
+    table.append(_keyed(range(100)))
+    assert len(plan_of(table).files) == 1
+    monkeypatch.setattr(native_level0, "ROWS_SEARCHED", 799)
+    assert not plan_of(table).files
+    monkeypatch.undo()
+    table.append(_keyed([799]))
+    plan = plan_of(table)
+    assert not plan.files
+    assert [len(split.files) for split in plan.rest] == [3]
+
+
+def test_the_smallest_buckets_are_searched(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema([("p", pa.int32()), *KEYED])
+    table = PaimonTable.create(path, schema, ["p", "id"], ["p"], VECTORS)
+    for p, count in ((0, 300), (1, 100), (2, 200)):
+        table.append(_keyed(range(count)).add_column(0, "p", pa.array([p] * count, pa.int32())))
+    table.compact(full=True)
+    table.append(_keyed([1, 1, 1]).add_column(0, "p", pa.array([0, 1, 2], pa.int32())))
+    monkeypatch.setattr(native_level0, "ROWS_SEARCHED", 300)
+    plan = plan_of(table)
+    assert sorted(f.file.row_count for f in plan.files) == [100, 200]
+    _, rows = _both_parts(table, None, None)
+    assert_same_rows(rows, table.read())
+
+
+def test_masks_that_are_too_large_leave_the_section_to_python(spark: Any, path: str) -> None:
+    table = _compacted(path, 20_000, **{"merge-engine": "partial-update"})
+    table.append(_keyed([1, 2]))
+    size = {"scan.native.broadcast-size": "1 b"}
+    assert not plan_of(table, **size).files
+    assert_native(spark, table, **size)
+    joined = {"scan.native.broadcast-size": "2 kb"}
+    assert plan_of(table, **joined).files
+    assert "Join" in str(assert_native(spark, table, **joined)._jdf.queryExecution().sparkPlan().toString())
+
+
+def test_files_that_vectors_part_need_no_merging_beside_level_0(path: str) -> None:
+    table = _compacted(path)
+    table.append(_keyed(range(0, 400, 9)))
+    table.compact()
+    table.append(_keyed([900]))
+    assert not plan_of(table).rest
+    table.append(_keyed([901, 900]))
+    plan, rows = _both_parts(table, None, None)
+    assert len(plan.files) == 2
+    assert all(file.level == 0 for split in plan.rest for file in split.files)
+    assert_same_rows(rows, table.read())
+
+
+def test_only_what_the_merge_needs_is_read_of_upper_files(path: str) -> None:
+    table = _compacted(path, 200_000, **{"merge-engine": "partial-update", "target-file-size": "100 kb"})
+    table.append(_keyed([3, 199_990]))
+    plan = plan_of(table)
+    (split,) = plan.rest
+    upper = {file.name for file in split.files if file.level > 0}
+    assert len(upper) == 2 < len(plan.files)
+    assert {name: len(rows) for name, rows in split.chosen.items()} == dict.fromkeys(upper, 1)
+
+
+def test_tasks_get_a_plain_scan(path: str) -> None:
+    table = _compacted(path)
+    table.append(_keyed([3]))
+    scan = table.scan()
+    options = {"path": path, COLUMNS: columns_json(scan.columns), **pinned(scan, NativePlan.of(scan, scan.splits))}
+    rest = rest_scan(options)
+    assert rest.older
+    assert type(pickle.loads(pickle.dumps(rest))) is Scan
+
+
+def test_a_damaged_or_missing_upper_file_is_an_error_at_opening(spark: Any, path: str) -> None:
+    table = _compacted(path, **{"file.compression": "none"})
+    (upper,) = Path(path).rglob("data-*")
+    table.append(_keyed([3]))
+    keys = struct.pack("<2q", 400, 401)
+    assert upper.read_bytes().count(keys) == 3
+    upper.write_bytes(upper.read_bytes().replace(keys, struct.pack("<2q", 400, 402)))
+    with pytest.raises(CorruptFile):
+        paimon_spark.read(spark, path)
+    upper.unlink()
+    with pytest.raises(NotFound, match="load the table again"):
+        paimon_spark.read(spark, path)
