@@ -14,7 +14,7 @@ earliest of its holder and its proposers, and the others go on to their next slo
 
 Rounds are as many as the longest way of a key (tens at a load of 3/4), and shrink fast. Equal keys walk together
 until one of them is kept, and in that very round the other is refused by it: comparing a refused key with the slot's
-holder finds every duplicate.
+holder finds every duplicate, and only holders of that round need be compared.
 """
 
 from __future__ import annotations
@@ -46,39 +46,35 @@ def place_keys(keys: Bytes, hashes: Int32s, slots: int) -> Int32s:
     :raises InvalidInput: two keys are equal
     """
     empty = len(keys)
-    numbers, asked = np.arange(empty, dtype=np.int32), home_slots(hashes, slots)
+    active, asked = np.arange(empty, dtype=np.int32), home_slots(hashes, slots)
     holders = np.full(slots, empty, np.int32)
     # Of several values assigned to one place the last stays: backwards, that is the earliest key.
-    holders[asked[::-1]] = numbers[::-1]
-    active = np.flatnonzero(holders.take(asked) != numbers)
-    asked = asked.take(active)
-    while True:
-        _refuse_duplicates(keys, hashes, active, holders.take(asked))
-        if not len(active):
-            return holders
-        active, asked = _propose(holders, active, asked + 1, empty)
+    holders[asked[::-1]] = active[::-1]
+    now = holders.take(asked)
+    left = np.flatnonzero(now != active)
+    active, asked = active.take(left), asked.take(left)
+    _refuse_duplicates(keys, hashes, active, now.take(left))
+    while len(active):
+        asked += 1
+        asked[asked == slots] = 0
+        active, asked = _propose(keys, hashes, holders, active, asked)
+    return holders
 
 
-def _propose(holders: Int32s, active: Int64s, asked: Int64s, empty: int) -> tuple[Int64s, Int64s]:
-    """One round: keys ``active`` (ascending) ask for slots ``asked``; who is left over, and the slot that refused or
-    lost it. ``holders`` is updated."""
-    asked[asked == len(holders)] = 0
+def _propose(keys: Bytes, hashes: Int32s, holders: Int32s, active: Int32s, asked: Int64s) -> tuple[Int32s, Int64s]:
+    """One round: keys ``active`` ask for slots ``asked``; who is left over, and the slot that refused or lost it.
+    ``holders`` is updated."""
     held = holders.take(asked)
-    earlier = active < held
-    winning = np.flatnonzero(earlier)
-    takers, taken, put_out = active.take(winning), asked.take(winning), held.take(winning)
-    holders[taken[::-1]] = takers[::-1]
-    kept = holders.take(taken) == takers
-    earlier[winning[~kept]] = False
-    refused = np.flatnonzero(~earlier)
-    moved = np.flatnonzero(kept & (put_out < empty))
-    left: Int64s = np.concatenate((active.take(refused), put_out.take(moved)))
-    slots = np.concatenate((asked.take(refused), taken.take(moved)))
-    order = np.argsort(left, kind="stable")
-    return left.take(order), slots.take(order)
+    np.minimum.at(holders, asked, active)
+    now = holders.take(asked)
+    refused = now != active
+    beaten = np.flatnonzero(refused & (now != held))
+    _refuse_duplicates(keys, hashes, active.take(beaten), now.take(beaten))
+    left = np.flatnonzero(refused | (held < len(keys)))
+    return np.where(refused, active, held).take(left), asked.take(left)
 
 
-def _refuse_duplicates(keys: Bytes, hashes: Int32s, refused: Int64s, holders: Int32s) -> None:
+def _refuse_duplicates(keys: Bytes, hashes: Int32s, refused: Int32s, holders: Int32s) -> None:
     alike = hashes.take(refused) == hashes.take(holders)
     if alike.any():
         same = (keys[refused[alike]] == keys[holders[alike]]).all(axis=1)

@@ -1,4 +1,5 @@
-"""A hash file has the same bytes whether its values waited in memory or went to disk early, foreseen rightly or not."""
+"""A hash file has the same bytes however it is built: its keys lie where they would if they came one by one, and its
+values may wait in memory or go to disk early, foreseen rightly or not."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ import os
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from paimon_spark.errors import CorruptFile, StorageError
 from paimon_spark.lookup import HashLookupStore, hash_writer, local_file, paged_output
 from paimon_spark.lookup.hash_layout import HashContext
+from paimon_spark.lookup.hash_slots import place_keys
 from paimon_spark.lookup.paged_output import PagedOutput, PlacedValues
 from tests.faults.fault_disk import FaultDisk
 from tests.faults.fault_storage import BEFORE, TORN
@@ -65,6 +68,22 @@ CASES: dict[str, tuple[Pairs, int, bool]] = {
     "equal values": ([(key, b"same" * 300) for key, _ in pairs_of(60)], 60, FORESEEN),
     "little in memory": (pairs_of(20), 20, OTHERWISE),
 }
+
+
+@pytest.mark.parametrize("load", [0.3, 0.75, 0.95, 1.0])
+def test_keys_lie_where_they_would_if_they_came_one_by_one(load: float) -> None:
+    rng = np.random.default_rng(int(load * 100))
+    for count in (0, 1, 2, 7, 100, 3000):
+        keys = np.arange(count, dtype=">u8").view(np.uint8).reshape(count, 8)
+        slots = int(count / load) + (count == 0)
+        for homes in (slots, slots // 20 + 1):
+            hashes = rng.integers(0, homes, count).astype(np.int32)
+            expected = [count] * slots
+            for key, slot in enumerate(hashes.tolist()):
+                while expected[slot] < count:
+                    slot = (slot + 1) % slots
+                expected[slot] = key
+            assert place_keys(keys, hashes, slots).tolist() == expected
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
