@@ -1,10 +1,10 @@
 """Blocks of lookup files in memory: decoded objects under a key, least recently used ones evicted first.
 
-Sort files keep their data blocks here, in the general pool; both kinds of file keep index and Bloom filter blocks in
-a pool of their own (the *high-priority* share), so that a scan over data blocks does not push out what every lookup
-needs. Where there is no room, a data block takes the place of others only if it was used before, and later than they
-were, so a scan of a file that does not fit leaves in memory what fits of it. A block is decoded as a whole and then
-searched; contrast ``page_cache``, whose unit is an address.
+Sort files keep the contents of their data blocks here, in the general pool. What every lookup needs is in a pool of
+its own (the *high-priority* share), so that a scan over contents does not push it out: index and Bloom filter blocks of
+both kinds of file, and the keys of data blocks. Where there is no room, a block takes the place of others only if it
+was used before, and later than they were, so a scan of a file that does not fit leaves in memory what fits of it. A
+block is decoded as a whole and then searched; contrast ``page_cache``, whose unit is an address.
 
 Source: ``CacheManager`` of Apache Paimon.
 """
@@ -53,7 +53,7 @@ class BlockCache:
         Requires: ``load`` returns the same type for the same owner and number every time.
         """
         with self.budget.lock:
-            self.time += 1
+            self.tick()
             known = self._use(owner, number)
             if known is not None:
                 return known  # type: ignore[return-value]
@@ -63,11 +63,17 @@ class BlockCache:
             self._add(owner, number, block)
             return block
 
-    def find(self, owner: Hashable, numbers: list[int]) -> list[Block | None]:
-        """Those of the blocks that are in memory; all are used now, at one time."""
+    def find(self, owner: Hashable, numbers: list[int]) -> tuple[list[Block | None], int]:
+        """Those of the blocks that are in memory, and the time: all are used now."""
+        with self.budget.lock:
+            now = self.tick()
+            return [self._use(owner, number) for number in numbers], now
+
+    def tick(self) -> int:
+        """Let time go on, and return it: what is used from now on was used later than all before."""
         with self.budget.lock:
             self.time += 1
-            return [self._use(owner, number) for number in numbers]
+            return self.time
 
     def may_take(self, size: int, last_uses: Int64s) -> Int64s:
         """Which of some blocks of about ``size`` bytes, used at those times before, :meth:`offer` may keep just now."""
@@ -116,7 +122,7 @@ class BlockCache:
 
 class LookupMemory:
     """All memory of lookup files: a general pool for pages and data blocks, and a high-priority share for index and
-    Bloom filter blocks."""
+    Bloom filter blocks and for the keys of data blocks."""
 
     def __init__(self, max_bytes: int, high_priority_ratio: float = 0.25) -> None:
         """Memory of ``max_bytes``, of which ``high_priority_ratio`` (0 … 1) is for index and filter blocks."""

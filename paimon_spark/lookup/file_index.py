@@ -27,7 +27,7 @@ class FileIndex:
         """Files of a level above 0 in key order."""
         least = self._bounds([file.min_key for file in files])
         keys = search_keys(least, form_of(least))
-        ranks = np.lexsort((keys.values,) if keys.lengths is None else (keys.lengths, keys.values))
+        ranks = np.lexsort((keys.lengths_at(slice(None)), keys.values))
         return [files[i] for i in ranks.tolist()]
 
     def file_of(self, files: Sequence[DataFile], keys: pa.BinaryArray) -> Int64s:

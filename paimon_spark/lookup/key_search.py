@@ -28,26 +28,57 @@ OrderedKeys: TypeAlias = "Int64s | pa.BinaryArray"
 
 NUMBER, WORD, TEXT, OBJECT = 0, 1, 2, 3
 _WIDTH = {WORD: 8, TEXT: 256}
+_OBJECT_HEADER = 33
 
 
 @dataclass(frozen=True)
 class SearchKeys:
-    """Keys in a form that NumPy compares; ``lengths`` is None for numbers."""
+    """Keys in a form that NumPy compares. ``lengths`` is one number where all have that length; 0 for numbers."""
 
+    form: int
     values: npt.NDArray[Any]
-    lengths: Int64s | None
+    lengths: Int64s | int
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.values.nbytes + (0 if self.lengths is None else self.lengths.nbytes)
+        own = self.values.nbytes + (0 if isinstance(self.lengths, int) else self.lengths.nbytes)
+        return own + (int((self.lengths_at(slice(None)) + _OBJECT_HEADER).sum()) if self.form == OBJECT else 0)
+
+    def lengths_at(self, rows: slice | Int64s) -> Int64s:
+        """The lengths of these keys."""
+        lengths: Int64s = np.broadcast_to(self.lengths, len(self.values))[rows]
+        return lengths
+
+    def part(self, rows: slice) -> SearchKeys:
+        """These keys, in the same memory."""
+        lengths = self.lengths if isinstance(self.lengths, int) else self.lengths[rows]
+        return SearchKeys(self.form, self.values[rows], lengths)
+
+    def copy(self) -> SearchKeys:
+        """The same keys in memory of their own."""
+        lengths = self.lengths if isinstance(self.lengths, int) else self.lengths.copy()
+        return SearchKeys(self.form, self.values.copy(), lengths)
+
+    def widened(self, form: int) -> SearchKeys:
+        """The same keys in that form, which holds them, too."""
+        if form == self.form:
+            return self
+        packed = self.values.astype(">u8").view("S8") if self.form == WORD else self.values
+        if form == TEXT:
+            return SearchKeys(TEXT, packed, self.lengths)
+        content, width = packed.tobytes(), packed.dtype.itemsize
+        stops = np.arange(len(packed)) * width + self.lengths
+        texts = np.empty(len(packed), object)
+        texts[:] = [content[row * width : stop] for row, stop in enumerate(stops.tolist())]
+        return SearchKeys(OBJECT, texts, self.lengths)
 
     def first_unsorted(self) -> int | None:
         """The number of the first key that is not greater than the one before it."""
-        values, lengths = self.values, self.lengths
+        values = self.values
         good = values[1:] > values[:-1]
-        if lengths is not None and not good.all():
-            good |= (values[1:] == values[:-1]) & (lengths[1:] > lengths[:-1])
+        if not isinstance(self.lengths, int) and not good.all():
+            good |= (values[1:] == values[:-1]) & (self.lengths[1:] > self.lengths[:-1])
         bad = np.flatnonzero(~good)
         return int(bad[0]) + 1 if len(bad) else None
 
@@ -63,20 +94,21 @@ def form_of(keys: OrderedKeys) -> int:
 def search_keys(keys: OrderedKeys, form: int) -> SearchKeys:
     """``keys`` in that form; cut where they are longer than it is wide."""
     if isinstance(keys, np.ndarray):
-        return SearchKeys(keys, None)
-    lengths = np.diff(offsets_and_bytes(keys)[0])
+        return SearchKeys(NUMBER, keys, 0)
+    each = np.diff(offsets_and_bytes(keys)[0])
+    lengths = int(each[0]) if len(each) and bool((each == each[0]).all()) else each
     if form == OBJECT:
         texts = np.empty(len(keys), object)
         texts[:] = keys.to_pylist()
-        return SearchKeys(texts, lengths)
-    longest = int(lengths.max(initial=0))
+        return SearchKeys(OBJECT, texts, lengths)
+    longest = int(each.max(initial=0))
     if longest > _WIDTH[form]:
         keys = pc.binary_slice(keys, 0, _WIDTH[form])
         longest = _WIDTH[form]
     matrix = _padded(keys, 8 if form == WORD else max(1, longest))
     if form == WORD:
-        return SearchKeys(matrix.view(">u8").ravel().astype(np.uint64), lengths)
-    return SearchKeys(matrix.view(f"S{matrix.shape[1]}").ravel(), lengths)
+        return SearchKeys(WORD, matrix.view(">u8").ravel().astype(np.uint64), lengths)
+    return SearchKeys(TEXT, matrix.view(f"S{matrix.shape[1]}").ravel(), lengths)
 
 
 def _padded(keys: pa.BinaryArray, width: int) -> Bytes:
@@ -91,11 +123,12 @@ def _padded(keys: pa.BinaryArray, width: int) -> Bytes:
 
 
 def join_keys(parts: list[SearchKeys]) -> SearchKeys:
-    """The keys of all parts, one after another."""
-    if len(parts) == 1:
-        return parts[0]
-    lengths = [part.lengths for part in parts if part.lengths is not None]
-    return SearchKeys(np.concatenate([part.values for part in parts]), np.concatenate(lengths) if lengths else None)
+    """The keys of all parts (at least one), one after another, in the widest of their forms."""
+    form = max(part.form for part in parts)
+    values = np.concatenate([part.widened(form).values for part in parts])
+    if _one_length(*parts):
+        return SearchKeys(form, values, parts[0].lengths)
+    return SearchKeys(form, values, np.concatenate([part.lengths_at(slice(None)) for part in parts]))
 
 
 def search(stored: SearchKeys, wanted: SearchKeys) -> tuple[Int64s, Mask]:
@@ -107,12 +140,18 @@ def search(stored: SearchKeys, wanted: SearchKeys) -> tuple[Int64s, Mask]:
     at = np.searchsorted(stored.values, wanted.values)
     if not count:
         return at, np.zeros(len(at), np.bool_)
+    every = slice(None)
     while True:
         place = np.minimum(at, count - 1)
         tie = (at < count) & np.asarray(stored.values[place] == wanted.values, np.bool_)
-        if stored.lengths is None or wanted.lengths is None or not tie.any():
+        if _one_length(stored, wanted) or not tie.any():
             return at, tie
-        shorter = tie & (stored.lengths[place] < wanted.lengths)
+        shorter = tie & (stored.lengths_at(place) < wanted.lengths_at(every))
         if not shorter.any():
-            return at, tie & (stored.lengths[place] == wanted.lengths)
+            return at, tie & (stored.lengths_at(place) == wanted.lengths_at(every))
         at += shorter
+
+
+def _one_length(*parts: SearchKeys) -> bool:
+    first = parts[0].lengths
+    return isinstance(first, int) and all(isinstance(part.lengths, int) and part.lengths == first for part in parts)

@@ -38,15 +38,14 @@ import pyarrow.compute as pc
 
 from paimon_spark.arrays import strings
 from paimon_spark.checksum import crc32
-from paimon_spark.errors import CorruptFile, UnsupportedFeature
-from paimon_spark.lookup.compression import LZ4, NONE, ZSTD, Codec, codec
+from paimon_spark.errors import CorruptFile
+from paimon_spark.lookup.compression import NONE, Codec
 from paimon_spark.lookup.sidecar import Sidecar
 from paimon_spark.rows.byte_strings import (
     EMPTY,
     Bytes,
     Int32s,
     Int64s,
-    read_varint,
     read_varints,
     rows_at,
     strings_at,
@@ -60,8 +59,6 @@ ALIGNED, UNALIGNED = 0, 1
 TRAILER = struct.Struct("<BI")
 _FOOTER = struct.Struct("<qiqqii")
 _NUMBER = struct.Struct("<i")
-_CODEC_NAMES = {ZSTD: "zstd", LZ4: "lz4", 3: "lzo"}
-_GREATEST_RATIO = 2**15
 
 
 @dataclass(frozen=True)
@@ -170,35 +167,6 @@ def packed_blocks(blocks: Bytes, packer: Codec) -> tuple[bytes, Int64s]:
 
 def _trailer(identity: int, checksum: int) -> bytes:
     return TRAILER.pack(identity, crc32(bytes((identity,)), checksum))
-
-
-def open_block(path: str, offset: int, stored: memoryview, longest: int | None) -> memoryview | pa.Buffer:
-    """The content of a block as stored at ``offset``, trailer included; a part of ``stored`` if not compressed.
-
-    :raises CorruptFile: the checksum does not match, or the content is longer than ``longest`` or than its payload
-        allows
-    :raises UnsupportedFeature: compressed with lzo
-    """
-    payload = stored[: -TRAILER.size]
-    identity, checksum = TRAILER.unpack(stored[-TRAILER.size :])
-    # The checksum covers the payload and the byte behind it.
-    if crc32(stored[: 1 - TRAILER.size]) != checksum:
-        raise CorruptFile(path, f"the checksum of the block at byte {offset} does not match")
-    if identity == NONE:
-        return payload
-    if identity not in _CODEC_NAMES:
-        raise CorruptFile(path, f"the block at byte {offset} has the unknown compression {identity}")
-    try:
-        unpacker = codec(_CODEC_NAMES[identity])
-        length, at = read_varint(payload, 0)
-        if length > (_GREATEST_RATIO * len(payload) if longest is None else longest):
-            raise ValueError(f"it claims to unpack to {length} bytes")
-        assert unpacker is not None
-        return unpacker.decompress(payload[at:], length)
-    except UnsupportedFeature:
-        raise
-    except ValueError as problem:
-        raise CorruptFile(path, f"the block at byte {offset}: {problem}") from problem
 
 
 @dataclass(frozen=True)

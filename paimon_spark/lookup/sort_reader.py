@@ -1,102 +1,51 @@
 """Answers lookups from a sort file: filter, then index, then the blocks that can hold a key. Format: ``sort_layout``.
 
-The keys of a batch are searched in the index all at once, which names the block of each. Those blocks are decoded,
-each once; their key columns, laid end to end, are one ascending column again, so a single search finds many keys.
-Blocks that are not in memory are read and decoded 8 MiB at a time, beyond the bound of the cache, which takes of them
-what it has room for.
+The keys of a batch are searched in the index all at once, which names the block of each. The keys of those blocks,
+laid end to end, are one ascending column again, so a single search finds many keys and says where their values lie.
+Keys of blocks stay in memory with the index, contents in the general pool. What is not in memory is read 8 MiB at a
+time, beyond the bound of the caches, which take of it what they have room for.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.arrays import strings, to_arrow
+from paimon_spark.arrays import to_arrow
 from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile, InvalidInput, NotFound
 from paimon_spark.lookup.block_cache import PASSING, LookupMemory
+from paimon_spark.lookup.block_keys import BlockKeys, find, keys_of_blocks
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.key_order import KeyOrder
-from paimon_spark.lookup.key_search import (
-    OrderedKeys,
-    SearchKeys,
-    form_of,
-    join_keys,
-    search,
-    search_keys,
-)
+from paimon_spark.lookup.key_search import SearchKeys, form_of, search, search_keys
 from paimon_spark.lookup.local_file import LocalFile
 from paimon_spark.lookup.sidecar import Sidecar, missing_context
-from paimon_spark.lookup.sort_layout import (
-    TRAILER,
-    Entries,
-    Footer,
-    SortContext,
-    block_handles,
-    decode_contents,
-    open_block,
-)
-from paimon_spark.rows.byte_strings import Bytes, ByteStrings, Int64s, as_binary, strings_in
+from paimon_spark.lookup.sort_layout import TRAILER, Footer, SortContext, block_handles, decode_contents
+from paimon_spark.lookup.stored_blocks import StoredBlocks
+from paimon_spark.rows.byte_strings import Bytes, ByteStrings, Int64s, Mask, as_binary, strings_at, strings_in
 from paimon_spark.rows.murmur import hash_bytes_many
 
-_INDEX, _FILTER = 0, 1
-_NO_KEYS = strings([], pa.binary())
-
-
-class _DataBlock:
-    """Decoded blocks, one or some that follow one another, and, for the form last asked for, their keys ready for a
-    search."""
-
-    def __init__(self, entries: Entries, ordered: OrderedKeys, form: int) -> None:
-        self.content = entries.content
-        self.value_starts = entries.value_starts
-        self.value_lengths = entries.value_lengths
-        self.form = form_of(ordered)
-        self._ordered = ordered
-        # Replaced as one, because threads share a block.
-        self._searched = (max(form, self.form), search_keys(ordered, max(form, self.form)))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        places = self.value_starts.nbytes + self.value_lengths.nbytes
-        return self.content.nbytes + places + int(self._ordered.nbytes) + self._searched[1].nbytes
-
-    def keys(self, form: int) -> SearchKeys:
-        """The keys in that form."""
-        known, keys = self._searched
-        if form != known:
-            keys = search_keys(self._ordered, form)
-            self._searched = (form, keys)
-        return keys
-
-    def copy(self, rows: slice, places: slice) -> _DataBlock:
-        """The block that has these ``rows`` and these ``places`` of the content, in memory of its own."""
-        ordered, none = self._ordered[rows], self._ordered[:0]
-        ordered = ordered.copy() if isinstance(ordered, np.ndarray) else pa.concat_arrays([ordered, none])
-        starts = self.value_starts[rows] - np.int32(places.start)
-        counts = np.array([len(starts)])
-        entries = Entries(self.content[places].copy(), _NO_KEYS, starts, self.value_lengths[rows].copy(), counts)
-        return _DataBlock(entries, ordered, self._searched[0])
+_INDEX, _FILTER = -1, -2
 
 
 @dataclass(frozen=True)
 class _Index:
-    """The last key of each data block, where the blocks are, and when each was used last."""
+    """The last key of each data block, where the blocks are, and when its keys and its content were used last."""
 
-    block: _DataBlock
+    keys: SearchKeys
     offsets: Int64s
     sizes: Int64s
-    last_use: Int64s
+    keys_used: Int64s
+    content_used: Int64s
 
     @property
     def nbytes(self) -> int:
-        return self.block.nbytes + self.offsets.nbytes + self.sizes.nbytes + self.last_use.nbytes
+        return self.keys.nbytes + 4 * self.offsets.nbytes
 
 
 @dataclass(frozen=True)
@@ -122,12 +71,12 @@ class SortReader:
         self._file = LocalFile(path)
         self._memory = memory
         self._order = order
-        self._form = 0
         try:
             self.context = _context_beside(path) if context is None else context
             if self.context.order not in (None, order.name):
                 raise InvalidInput(f"lookup file {path} has its keys in order {self.context.order}, not {order.name}")
             self._footer = self._check_tail()
+            self._blocks = StoredBlocks(self._file, self.context.longest_block)
             self._index()
         except BaseException:
             self._file.close()
@@ -175,102 +124,102 @@ class SortReader:
     def _find(self, wanted: pa.BinaryArray) -> pa.BinaryArray:
         ordered = self._order.normalize(wanted)
         index = self._index()
-        form = max(self._form, index.block.form)
-        block_of, _ = search(index.block.keys(form), search_keys(ordered, form))
+        block_of, _ = search(index.keys, search_keys(ordered, index.keys.form))
         inside = np.flatnonzero(block_of < len(index.offsets))
         inside = inside[np.argsort(block_of[inside], kind="stable")]
-        found, filled = [pa.nulls(1, pa.binary())], 1
-        order = np.zeros(len(wanted), np.int64)
-        for blocks, rows in self._parts(index, block_of, inside):
+        answers = _Answers(len(wanted))
+        numbers, borders = np.unique(block_of[inside], return_index=True)
+        found, now = self._memory.priority.find(id(self), numbers.tolist())
+        keys = cast("list[BlockKeys | None]", found)
+        known = np.array([block is not None for block in keys], np.bool_)
+        last_uses = index.keys_used[numbers]
+        index.keys_used[numbers] = now
+        moment = self._memory.blocks.tick()
+        for some, rows in self._groups(known, borders, len(inside)):
+            rows = inside[rows]
             asked = ordered[rows] if isinstance(ordered, np.ndarray) else ordered.take(to_arrow(rows))
-            found.append(self._find_in(blocks, asked))
-            order[rows] = filled + np.arange(len(rows))
-            filled += len(rows)
-        return pa.concat_arrays(found).take(to_arrow(order))
+            if known[some[0]]:
+                hits, which, starts, lengths = find([block for block in keys if block is not None], asked)
+                self._fetch(answers, rows[hits], index, numbers[some][which], starts, lengths)
+            else:
+                content, begins, stops = self._load(index, numbers[some], moment)
+                blocks = self._decode(index, numbers[some], last_uses[some], content, begins, stops)
+                hits, which, starts, lengths = find(blocks, asked)
+                answers.add(rows[hits], strings_at(content, begins[which] + starts, lengths))
+        return answers.strings()
 
-    def _find_in(self, blocks: list[_DataBlock], wanted: OrderedKeys) -> pa.BinaryArray:
-        """The values of keys that, if anywhere, are in these ascending blocks."""
-        form = self._form = max(self._form, *(block.form for block in blocks))
-        stored = join_keys([block.keys(form) for block in blocks])
-        at, found = search(stored, search_keys(wanted, form))
-        ends = np.cumsum([len(block.value_starts) for block in blocks])
-        at[~found] = 0
-        which = np.searchsorted(ends, at, side="right")
-        starts = np.concatenate([block.value_starts for block in blocks])[at].astype(np.int64)
-        lengths = np.concatenate([block.value_lengths for block in blocks])[at].astype(np.int64)
-        return strings_in([block.content for block in blocks], which, starts, lengths, found)
-
-    def _parts(self, index: _Index, block_of: Int64s, rows: Int64s) -> Iterator[tuple[list[_DataBlock], Int64s]]:
-        """The blocks that ``rows`` (sorted by block) need and the rows that need them: first those in memory, then the
-        others, about 8 MiB at a time."""
-        if not len(rows):
-            return
-        numbers, borders = np.unique(block_of[rows], return_index=True)
-        cache = self._memory.blocks
-        with cache.budget.lock:
-            blocks = cast("list[_DataBlock | None]", cache.find(id(self), numbers.tolist()))
-            last_uses = index.last_use[numbers]
-            index.last_use[numbers] = cache.time
-        lengths = np.diff(borders, append=len(rows))
-        known = np.array([block is not None for block in blocks], np.bool_)
-        if known.any():
-            yield [block for block in blocks if block is not None], rows[np.repeat(known, lengths)]
+    def _groups(self, known: Mask, borders: Int64s, count: int) -> Iterator[tuple[Int64s, Int64s]]:
+        """Blocks and the rows that need them, each block's beginning at its border, ``count`` in all: first those that
+        are ``known``, then the others, about 8 MiB at a time."""
+        counts = np.diff(borders, append=count)
         missing = np.flatnonzero(~known)
         # Of a file that says nothing of its longest block, any block may unpack to much.
         step = max(1, PASSING // (self.context.longest_block or PASSING))
-        for first in range(0, len(missing), step):
-            some = missing[first : first + step]
-            which = np.zeros(len(numbers), np.bool_)
-            which[some] = True
-            yield [self._load(index, numbers[some], last_uses[some])], rows[np.repeat(which, lengths)]
+        for some in (np.flatnonzero(known), *(missing[at : at + step] for at in range(0, len(missing), step))):
+            if len(some):
+                among = np.zeros(len(known), np.bool_)
+                among[some] = True
+                yield some, np.flatnonzero(np.repeat(among, counts))
 
-    def _load(self, index: _Index, numbers: Int64s, last_uses: Int64s) -> _DataBlock:
-        """These blocks, read and decoded as one, and offered to the cache one by one."""
+    def _fetch(
+        self, answers: _Answers, rows: Int64s, index: _Index, block_of: Int64s, starts: Int64s, lengths: Int64s
+    ) -> None:
+        """Answer ``rows`` with the values at these places in the contents of their blocks, which ascend."""
+        if not lengths.any():
+            answers.add(rows, strings_at(np.empty(0, np.uint8), starts, lengths))
+            return
+        numbers, borders = np.unique(block_of, return_index=True)
+        found, now = self._memory.blocks.find(id(self), numbers.tolist())
+        contents = cast("list[Bytes | None]", found)
+        known = np.array([content is not None for content in contents], np.bool_)
+        index.content_used[numbers[known]] = now
+        for some, places in self._groups(known, borders, len(rows)):
+            which = np.searchsorted(numbers[some], block_of[places])
+            if known[some[0]]:
+                memories = [content for content in contents if content is not None]
+                answers.add(rows[places], strings_in(memories, which, starts[places], lengths[places]))
+            else:
+                content, begins, _ = self._load(index, numbers[some], now)
+                answers.add(rows[places], strings_at(content, begins[which] + starts[places], lengths[places]))
+
+    def _load(self, index: _Index, numbers: Int64s, now: int) -> tuple[Bytes, Int64s, Int64s]:
+        """The contents of these blocks, used ``now``: memory, and where each begins and stops in it; offered to the
+        cache."""
         content, begins, stops = self._contents(index.offsets[numbers], index.sizes[numbers])
-        entries = decode_contents(self.path, index.offsets[numbers], content, begins, stops)
-        whole, counts = _DataBlock(entries, self._order.normalize(entries.keys), self._form), entries.counts
-        cache, ends = self._memory.blocks, np.cumsum(counts)
-        sizes = stops - begins + (whole.nbytes - content.nbytes) // max(1, int(ends[-1])) * counts
+        cache = self._memory.blocks
+        last_uses = index.content_used[numbers]
+        index.content_used[numbers] = now
+        sizes = stops - begins
         for some in cache.may_take(int(sizes.min()), last_uses).tolist():
-            rows = slice(int(ends[some] - counts[some]), int(ends[some]))
-            make = functools.partial(whole.copy, rows, slice(int(begins[some]), int(stops[some])))
+            make = content[int(begins[some]) : int(stops[some])].copy
             cache.offer(id(self), int(numbers[some]), int(sizes[some]), int(last_uses[some]), make)
-        return whole
+        return content, begins, stops
+
+    def _decode(
+        self, index: _Index, numbers: Int64s, last_uses: Int64s, content: Bytes, begins: Int64s, stops: Int64s
+    ) -> list[BlockKeys]:
+        """The keys of these blocks, offered to the cache."""
+        entries = decode_contents(self.path, index.offsets[numbers], content, begins, stops)
+        blocks = keys_of_blocks(entries, self._order.normalize(entries.keys), begins)
+        cache = self._memory.priority
+        for some in cache.may_take(blocks[0].nbytes, last_uses).tolist():
+            cache.offer(id(self), int(numbers[some]), blocks[some].nbytes, int(last_uses[some]), blocks[some].copy)
+        return blocks
 
     def _contents(self, offsets: Int64s, sizes: Int64s) -> tuple[Bytes, Int64s, Int64s]:
-        """The contents of the blocks at these offsets (ascending), checked: memory, and where each lies in it."""
-        lengths = sizes + TRAILER.size
-        stops = np.cumsum(lengths)
-        memory = self._memory.passing(int(stops[-1]))
-        view = memory.data
-        # Neighbours are read at once.
-        borders = np.flatnonzero(offsets[1:] != offsets[:-1] + lengths[:-1]) + 1
-        begins = stops - lengths
-        opened = []
-        for first, stop in zip([0, *borders.tolist()], [*borders.tolist(), len(offsets)], strict=True):
-            self._file.read_into(int(offsets[first]), view[int(begins[first]) : int(stops[stop - 1])])
-            for number in range(first, stop):
-                stored = view[int(begins[number]) : int(stops[number])]
-                opened.append(open_block(self.path, int(offsets[number]), stored, self.context.longest_block))
-        if all(isinstance(content, memoryview) for content in opened):
-            return memory, begins, stops - TRAILER.size
-        memory = np.concatenate([np.frombuffer(content, np.uint8) for content in opened])
-        lengths = np.array([len(content) for content in opened], np.int64)
-        stops = np.cumsum(lengths)
-        return memory, stops - lengths, stops
+        room = self._memory.passing(int(sizes.sum()) + len(sizes) * TRAILER.size)
+        return self._blocks.load(offsets, sizes, room)
 
     def _index(self) -> _Index:
         def load() -> _Index:
             footer = self._footer
             place = np.array([footer.index_offset])
             entries = decode_contents(self.path, place, *self._contents(place, np.array([footer.index_size])))
-            # The content passes through, and is not needed behind the handles.
-            keys_alone = replace(entries, content=np.empty(0, np.uint8))
-            block = _DataBlock(keys_alone, self._order.normalize(entries.keys), self._form)
-            self._form = max(self._form, block.form)
+            ordered = self._order.normalize(entries.keys)
             end = footer.bloom_offset if footer.bloom_keys else footer.index_offset
             offsets, sizes = block_handles(self.path, entries, end)
-            return _Index(block, offsets, sizes, np.zeros(len(offsets), np.int64))
+            never = np.zeros(len(offsets), np.int64)
+            return _Index(search_keys(ordered, form_of(ordered)).copy(), offsets, sizes, never, never.copy())
 
         return self._memory.priority.get(id(self), _INDEX, load)
 
@@ -297,6 +246,24 @@ class SortReader:
         if self.context.tail_checksum not in (None, crc32(tail)):
             raise CorruptFile(self.path, f"the checksum of filter, index and footer at byte {start} does not match")
         return tail
+
+
+class _Answers:
+    """The values of a batch's keys, found in parts; null for those that are never added."""
+
+    def __init__(self, count: int) -> None:
+        self._found, self._filled = [pa.nulls(1, pa.binary())], 1
+        self._order = np.zeros(count, np.int64)
+
+    def add(self, rows: Int64s, values: pa.BinaryArray) -> None:
+        """The values of these rows."""
+        self._found.append(values)
+        self._order[rows] = self._filled + np.arange(len(rows))
+        self._filled += len(rows)
+
+    def strings(self) -> pa.BinaryArray:
+        """The value of each row."""
+        return pa.concat_arrays(self._found).take(to_arrow(self._order))
 
 
 def _context_beside(path: str) -> SortContext:

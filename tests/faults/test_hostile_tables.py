@@ -18,6 +18,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,7 +26,9 @@ import pytest
 from paimon_spark.errors import CorruptFile, InvalidInput, InvalidOption, NotFound, PaimonError, UnsupportedFeature
 from paimon_spark.files.reader import read_data_file
 from paimon_spark.lookup.compression import Lz4, Zstd
-from paimon_spark.lookup.sort_layout import TRAILER, open_block
+from paimon_spark.lookup.local_file import LocalFile
+from paimon_spark.lookup.sort_layout import TRAILER
+from paimon_spark.lookup.stored_blocks import StoredBlocks
 from paimon_spark.metadata import avro
 from paimon_spark.metadata.avro import DataContainer, write_container
 from paimon_spark.metadata.manifest import SCHEMA, manifest_rows, read_manifest
@@ -135,15 +138,17 @@ def test_manifests_of_many_blocks_are_bounded(monkeypatch: pytest.MonkeyPatch, b
 
 
 @pytest.mark.parametrize("packer", [Lz4(), Zstd()], ids=["lz4", "zstd"])
-def test_blocks_of_lookup_files_unpack_to_what_is_allowed(packer: Any) -> None:
+def test_blocks_of_lookup_files_unpack_to_what_is_allowed(packer: Any, tmp_path: Path) -> None:
     """A block of 64 MB with a right checksum: it neither grows beyond what its file says, nor beyond what it claims."""
     packed = packer.compress(bytes(2**26))
     for claimed, longest in ((2**26, 65_536), (2**40, None), (65_536, 65_536), (2**26 - 1, None)):
         framed = struct.pack("<ii", len(packed) - 8, claimed % 2**31) + packed[8:] if packer.name == "lz4" else packed
         payload = varint(claimed) + framed
         stored = payload + TRAILER.pack(packer.identity, zlib.crc32(bytes([packer.identity]), zlib.crc32(payload)))
-        with pytest.raises(CorruptFile):
-            open_block("x", 0, stored, longest)
+        (tmp_path / "file").write_bytes(stored)
+        room, size = np.empty(len(stored), np.uint8), np.array([len(payload)])
+        with LocalFile(str(tmp_path / "file")) as file, pytest.raises(CorruptFile):
+            StoredBlocks(file, longest).load(np.zeros(1, np.int64), size, room)
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4", "gzip", "snappy"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from paimon_spark.lookup import sort_reader
 from paimon_spark.lookup.block_cache import LookupMemory
-from paimon_spark.lookup.sort_layout import open_block
+from paimon_spark.lookup.stored_blocks import StoredBlocks
 from paimon_spark.lookup.stores import StoreReader
+from paimon_spark.rows.byte_strings import Bytes, Int64s
 from tests.lookup.stores import build, reader
 
 COUNT, BLOCK = 20_000, 1024
@@ -25,16 +24,18 @@ class OpenedBlocks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._offsets: list[int] = []
-        monkeypatch.setattr(sort_reader, "open_block", self._open)
+        load = StoredBlocks.load
+
+        def counted(blocks: StoredBlocks, offsets: Int64s, sizes: Int64s, room: Bytes) -> tuple[Bytes, Int64s, Int64s]:
+            self._offsets += offsets.tolist()
+            return load(blocks, offsets, sizes, room)
+
+        monkeypatch.setattr(StoredBlocks, "load", counted)
 
     def taken(self) -> list[int]:
         """Those since the last call."""
         offsets, self._offsets = self._offsets, []
         return offsets
-
-    def _open(self, path: str, offset: int, stored: memoryview, longest: int | None) -> memoryview | pa.Buffer:
-        self._offsets.append(offset)
-        return open_block(path, offset, stored, longest)
 
 
 def check(opened: StoreReader, wanted: list[bytes], cache: LookupMemory) -> None:
