@@ -1,9 +1,10 @@
 """Builds a hash file in two phases: collect the keys and values, then place the keys and write the file.
 
-While keys come in, they stay in memory with their hashes and offsets (about key length + 12 bytes a key), and so do the
-first 64 MiB of values. Beyond them, values go to a temporary file beside the target: into the very pages that they will
-have (``paged_output``), if all keys have one length so far, otherwise as they are. ``close`` places the keys of each
-length (``hash_slots``) and writes the filter, the index sections and the data sections. Format: ``hash_layout``.
+While keys come in, they stay in memory with their hashes and offsets (about key length + 12 bytes a key). So do the
+first 16 MiB of values; if all keys have one length by then, the values go to a temporary file beside the target from
+then on, into the very pages that they will have (``paged_output``). Otherwise 64 MiB stay in memory, and the others go
+to a temporary file as they are. ``close`` places the keys of each length (``hash_slots``) and writes the filter, the
+index sections and the data sections. Format: ``hash_layout``.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _PIECE = 2**20
 _MOST_SLOTS = 2**31 - 1
 _BUFFERED_ROWS = 4096
 _BATCH_BYTES = 2**29
+_PLACED_FROM = 2**24
 _MOST_IN_MEMORY = 2**26
 _WIDTH_OF_32_BITS = 5
 
@@ -158,6 +160,8 @@ class HashWriter:
         order = np.argsort(lengths, kind="stable")
         values = values.take(to_arrow(order))
         borders = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
+        for start in borders[:-1].tolist():
+            self._sections.setdefault(int(lengths[order[start]]), _Section())
         for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
             rows = order[start:stop]
             self._put_group(matrix_rows(offsets, data, rows, int(lengths[rows[0]])), values[start:stop])
@@ -191,19 +195,18 @@ class HashWriter:
             at = stop
 
     def _keep(self, section: _Section, data: memoryview) -> None:
-        if section.placed is None and self._in_memory + len(data) <= _MOST_IN_MEMORY:
-            self._in_memory += len(data)
-            section.data.append(data)
-            return
-        if section.placed is None and self._spilled is None:
+        if section.placed is None and self._in_memory + len(data) > _PLACED_FROM:
             self._place(section)
         if section.placed is not None:
             section.placed.append(data)
-            return
-        if self._spilled is None:
-            self._spilled = NewFile(self.path + ".values")
-        section.data.append((self._spilled.size, len(data)))
-        self._spilled.append(data)
+        elif self._in_memory + len(data) <= _MOST_IN_MEMORY:
+            self._in_memory += len(data)
+            section.data.append(data)
+        else:
+            if self._spilled is None:
+                self._spilled = NewFile(self.path + ".values")
+            section.data.append((self._spilled.size, len(data)))
+            self._spilled.append(data)
 
     def _place(self, section: _Section) -> None:
         """Put the values so far where they will be in the file, if that can be foreseen."""
@@ -275,24 +278,25 @@ class HashWriter:
         self._out.append(self._bloom.bits.data)
 
     def _build_index(self, section: _Section) -> Bytes:
-        keys = np.concatenate(section.keys)
-        offsets = np.concatenate(section.offsets)
         hashes = np.concatenate(section.hashes)
+        key_length = section.keys[0].shape[1]
+        # One key more, of zeros as its offset is: what an empty slot holds.
+        keys = np.concatenate((*section.keys, np.zeros((1, key_length), np.uint8)))
+        offsets = np.concatenate((*section.offsets, np.zeros(1, np.int64)))
         section.keys, section.hashes, section.offsets = [], [], []
-        key_length = keys.shape[1]
-        slots, width = self._table_shape(key_length, len(keys), section.last_offset)
+        slots, width = self._table_shape(key_length, section.count, section.last_offset)
         if slots > _MOST_SLOTS:
-            raise InvalidInput(f"{len(keys)} keys of one length are too many for one lookup file")
-        holders = place_keys(keys, hashes, slots)
-        widest = width - key_length
-        # One row more than keys, all zero: what an empty slot holds.
-        rows = np.zeros((len(keys) + 1, width), np.uint8)
-        rows[:-1, :key_length] = keys
-        rest = offsets.astype(np.uint32 if widest < _WIDTH_OF_32_BITS else np.uint64)
-        for group in range(widest):
-            rows[:-1, key_length + group] = rest.astype(np.uint8) & 0x7F | (rest >= 0x80).view(np.uint8) << 7
+            raise InvalidInput(f"{section.count} keys of one length are too many for one lookup file")
+        holders = place_keys(keys[:-1], hashes, slots).astype(np.intp)
+        table = np.empty((slots, width), np.uint8)
+        if key_length:
+            # As items of that many bytes, which NumPy copies faster than rows of single ones.
+            items = keys.view(f"V{key_length}").take(holders)
+            table[:, :key_length].view(items.dtype)[:, 0] = items
+        rest = offsets.astype(np.uint32 if width - key_length < _WIDTH_OF_32_BITS else np.uint64).take(holders)
+        for group in range(key_length, width):
+            table[:, group] = rest.astype(np.uint8) & 0x7F | (rest >= 0x80).view(np.uint8) << 7
             rest >>= 7
-        table: Bytes = rows.view(f"V{width}").ravel().take(holders).view(np.uint8).reshape(slots, width)
         return table
 
     def _placed_at(self, start: int) -> PlacedValues | None:

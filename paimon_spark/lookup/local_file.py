@@ -170,6 +170,8 @@ class NewFile:
         """
         other._write_out()
         try:
+            # Renaming over a file would make ext4 write out all of the new one first.
+            os.unlink(self.path)
             os.rename(other.path, self.path)
             self._release()
         except OSError as problem:

@@ -37,8 +37,9 @@ def made(path: Path, pairs: Pairs, rows: int, rate: float | None, compression: s
 
 @pytest.fixture
 def on_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Values go to disk from 500 bytes on, in pieces of 100, and are written a thousand at a time."""
-    monkeypatch.setattr(hash_writer, "_MOST_IN_MEMORY", 500)
+    """Values are placed from 500 bytes on, others go to disk from 2,000 on, in pieces of 100; writes have 1,000."""
+    monkeypatch.setattr(hash_writer, "_PLACED_FROM", 500)
+    monkeypatch.setattr(hash_writer, "_MOST_IN_MEMORY", 2000)
     monkeypatch.setattr(hash_writer, "_PIECE", 100)
     monkeypatch.setattr(local_file, "_WRITE", 1000)
     monkeypatch.setattr(hash_writer, "_COPY", 1000)
@@ -104,6 +105,7 @@ def test_values_on_disk_change_no_byte(
         rate = 0.1 if number % 2 else None
         context = made(tmp_path / "early", pairs, rows, rate, compression, page_size)
         with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(hash_writer, "_PLACED_FROM", 2**26)
             patched.setattr(hash_writer, "_MOST_IN_MEMORY", 2**26)
             made(tmp_path / "late", pairs, rows, rate, compression, page_size)
         assert completed == [max(context.data_offsets)] * foreseen

@@ -248,7 +248,7 @@ def test_r5_a_builder_killed_at_any_call_leaves_nothing_that_is_used(
 ) -> None:
     """SIGKILL before, or in the middle of, each call that the building of two lookup files makes on the local disk;
     a hash file becomes of a temporary one that holds its values already."""
-    monkeypatch.setattr(hash_writer, "_MOST_IN_MEMORY", 0)
+    monkeypatch.setattr(hash_writer, "_PLACED_FROM", 0)
     levels = Levels(tmp_path, schema_of(kind, lookup_cache__spill__compression="none"))
     for level in (1, 2):
         levels.add(level, [(level * 100 + k, "a", 1.0, "x" * k) for k in range(50)])
