@@ -5,6 +5,10 @@
     lz4    int32 compressed length (without these 8 bytes) | int32 original length | LZ4 block        little-endian
     zstd   one zstd frame
 
+Many lz4 blocks are unpacked as one lz4 frame, which is made for that::
+
+    04 22 4D 18 | 3 bytes, see ``_FRAME_HEADS`` | (int32 length | LZ4 block) … | int32 0        little-endian
+
 The original length is always known from outside and is the bound: a block that claims anything else, or unpacks to
 more, is corrupt. The work is done with the GIL released, by pyarrow's codecs; only zstd frames are made by the zstd of
 Python, which keeps its context from block to block: a third of the time for 64 KB goes into making one.
@@ -30,10 +34,19 @@ else:
 
 NONE, ZSTD, LZ4 = 0, 1, 2
 _LENGTHS = struct.Struct("<ii")
+_SIZE = struct.Struct("<I")
+_FRAME_MAGIC = b"\x04\x22\x4d\x18"
+_FRAME_HEADS = {
+    2**16: b"\x60\x40\x82",
+    2**18: b"\x60\x50\xfb",
+    2**20: b"\x60\x60\x51",
+    2**22: b"\x60\x70\x73",
+}
+"""By the size of its greatest block: version 1 with independent blocks, the code of that size, a checksum of both."""
 
 
 class Codec(Protocol):
-    """Packs and unpacks one block; ``identity`` is its number in a sort file's block trailer."""
+    """Packs and unpacks blocks; ``identity`` is its number in a sort file's block trailer."""
 
     name: str
     identity: int
@@ -49,10 +62,12 @@ class Codec(Protocol):
         """
         ...
 
-    def decompress_all(self, blocks: Sequence[memoryview], lengths: Sequence[int]) -> bytes | pa.Buffer:
-        """The original bytes of several blocks, which are known to be undamaged, one after another.
+    def decompress_all(self, blocks: Sequence[memoryview], lengths: Sequence[int]) -> pa.Buffer:
+        """The original bytes of blocks that are known to be whole, one after another; ``lengths`` is of each.
 
-        :raises ValueError: they have another length
+        One call for all takes half the time that one call for each takes.
+
+        :raises ValueError: they have not these lengths in all
         """
         ...
 
@@ -65,6 +80,7 @@ class Lz4:
 
     def __init__(self) -> None:
         self._codec = pa.Codec("lz4_raw")
+        self._frames = pa.Codec("lz4")
 
     def compress(self, data: bytes | memoryview) -> bytes:
         """The block in Java's framing."""
@@ -73,16 +89,20 @@ class Lz4:
 
     def decompress(self, block: memoryview, length: int) -> pa.Buffer:
         """The original ``length`` bytes, or ValueError."""
-        if len(block) < _LENGTHS.size or _LENGTHS.unpack(block[: _LENGTHS.size]) != (
-            len(block) - _LENGTHS.size,
-            length,
-        ):
-            raise ValueError("the lengths before an lz4 block are wrong")
-        return _unpack(self._codec, block[_LENGTHS.size :], length)
+        return _unpack(self._codec, _without_lengths(block, length), length)
 
-    def decompress_all(self, blocks: Sequence[memoryview], lengths: Sequence[int]) -> bytes:
-        """The original bytes of several blocks, or ValueError."""
-        return b"".join(map(self.decompress, blocks, lengths))
+    def decompress_all(self, blocks: Sequence[memoryview], lengths: Sequence[int]) -> pa.Buffer:
+        """The original bytes of several blocks, as those of one lz4 frame, or ValueError."""
+        bare = list(map(_without_lengths, blocks, lengths))
+        greatest = max(*map(len, bare), *lengths)
+        head = next((head for most, head in _FRAME_HEADS.items() if greatest <= most), None)
+        if head is None:
+            return pa.py_buffer(b"".join(map(self.decompress, blocks, lengths)))
+        parts: list[bytes | memoryview] = [_FRAME_MAGIC, head]
+        for block in bare:
+            parts += (_SIZE.pack(len(block)), block)
+        parts.append(_SIZE.pack(0))
+        return _unpack(self._frames, memoryview(b"".join(parts)), sum(lengths))
 
 
 class Zstd:
@@ -105,12 +125,14 @@ class Zstd:
         return _unpack(self._codec, block, length)
 
     def decompress_all(self, blocks: Sequence[memoryview], lengths: Sequence[int]) -> pa.Buffer:
-        """The original bytes of several blocks, or ValueError.
-
-        Frames may follow one another in one stream. A call of Arrow's makes its state anew, which takes longer than to
-        unpack 64 KB.
-        """
+        """The original bytes of several blocks, as those of one stream of frames, or ValueError."""
         return _unpack(self._codec, memoryview(b"".join(blocks)), sum(lengths))
+
+
+def _without_lengths(block: memoryview, length: int) -> memoryview:
+    if len(block) < _LENGTHS.size or _LENGTHS.unpack_from(block) != (len(block) - _LENGTHS.size, length):
+        raise ValueError("the lengths before an lz4 block are wrong")
+    return block[_LENGTHS.size :]
 
 
 def _unpack(codec: pa.Codec, block: memoryview, length: int) -> pa.Buffer:

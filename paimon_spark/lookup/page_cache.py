@@ -9,9 +9,9 @@ A sort file is different: its unit is a block that is decoded as a whole into co
 addressed from outside. That is why blocks have their own cache (``block_cache``).
 
 Where there is no room, a page takes the place of others only if it was used before, and later than they were. Of the
-pages that one request misses, an eighth may do so: where all pages are used alike there are always later ones, but to
+pages that one request misses, a sixteenth may do so: where all pages are used alike there are always later ones, but to
 exchange them gains nothing and costs more than to read them. Of a working set that has moved, half is in memory after
-some six requests. Other pages are *passed through*: read in file order into a buffer of 4 MiB beyond the bound, used,
+some eleven requests. Other pages are *passed through*: read in file order in pieces of 8 MiB beyond the bound, used,
 and forgotten. So no page is read twice for one request, and a scan of a file that does not fit leaves in memory what
 fits of it.
 
@@ -31,8 +31,8 @@ import numpy as np
 from paimon_spark.lookup.memory_budget import MemoryBudget
 from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, rows_at
 
-_PASSING = 2**22
-_REPLACING = 8
+_PASSING = 2**23
+_REPLACING = 16
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 LoadPages = Callable[[Int64s, Bytes], Bytes]
 Part: TypeAlias = "tuple[Bytes, Int64s, Int64s | slice]"

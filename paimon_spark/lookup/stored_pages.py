@@ -2,7 +2,7 @@
 
 A batch of lookups asks for thousands of single pages all over the file. What is done for each page is a few calls that
 ``map`` makes: one read into its place and one checksum. Where compressed pages have checksums they are unpacked
-together, which with zstd costs half: it would set up its state anew for each.
+together, at half the price.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class StoredPages:
         self._starts = self._page_starts(context)
 
     def load(self, pages: Int64s, room: Bytes) -> Bytes:
-        """The bytes of these pages, ascending, one after another: at the start of ``room`` if nothing is compressed,
-        otherwise in memory of their own.
+        """The bytes of these pages, ascending, one after another: at the start of ``room`` or in memory of their own.
 
         :raises CorruptFile: a page is damaged or cut off
         :raises StorageError: the disk fails, or the file is closed
@@ -87,8 +86,7 @@ class StoredPages:
             if self._checksums is not None:
                 return np.frombuffer(self._codec.decompress_all(blocks, lengths), np.uint8)
             # Unpacked together, one damaged block could pass for another's bytes.
-            each = map(self._codec.decompress, blocks, lengths)
-            return np.frombuffer(b"".join(each), np.uint8)
+            return np.frombuffer(b"".join(map(self._codec.decompress, blocks, lengths)), np.uint8)
         except ValueError as problem:
             some = f"page {int(pages[0])}" if len(pages) == 1 else f"one of the pages {int(pages[0])}–{int(pages[-1])}"
             raise CorruptFile(self._file.path, f"{some}: {problem}") from problem
