@@ -6,7 +6,7 @@ groups, and counts rows without reading any. So a scan becomes a union (:mod:`pa
 
     files of one shape and partition, no vectors    parquet scan → columns, partition literals → filter
     the same with vectors, and a few without        parquet scan → bitmaps, or a join where they are large → …
-    all that must be merged                         Python source, pinned to the same snapshot and plan
+    all that must be merged                         Python source, pinned to the same snapshot and plan; or read now
 
 Files have one shape when their columns have the same names and types. With more than ``_SCANS`` partitions the files
 of all partitions are one scan, and a second broadcast join gives each file its partition values, which come from the

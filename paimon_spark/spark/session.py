@@ -42,8 +42,9 @@ def read(
     """The table at ``path`` as a DataFrame that reads only ``columns`` and the rows that satisfy ``filters``.
 
     The same rows as ``spark.read.format("paimon-py")``, faster: parquet files that need no merging go through Spark's
-    own reader, which also prunes columns and row groups for what the query does with the DataFrame; the rest goes
-    through the Python source. How many went which way is logged at level INFO as ``paimon_spark``, and shown in the
+    own reader, which also prunes columns and row groups for what the query does with the DataFrame, and so do all but
+    the older versions of a few rows at level 0, which are looked for now; the rest goes through the Python source, or
+    is read now where it is small. How many went which way is logged at level INFO as ``paimon_spark``, and shown in the
     plan. The columns of the DataFrame are nullable, as with all files that Spark reads.
 
     ``filters`` are (column, operator, value) tuples as in :mod:`paimon_spark.predicate`; ``options`` such as
@@ -52,7 +53,9 @@ def read(
     through Python). The DataFrame keeps reading the snapshot that is newest now.
 
     :raises NotFound: there is no such table or snapshot
-    :raises InvalidInput: an unknown column, a filter or an option that does not fit
+    :raises InvalidInput: an unknown column, a filter or an option that does not fit, or records that the merge engine
+        refuses
+    :raises CorruptFile: a file that is read now is damaged
     """
     given = {key.lower(): _text(value) for key, value in options.items()} | {"path": path}
     if columns is not None:
@@ -64,6 +67,7 @@ def read(
 
 def _native(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None:
     """What ``options`` describe, as far as possible through Spark's own reader; None when that is not at all."""
+    from paimon_spark.spark.native_local import local_rows
     from paimon_spark.spark.native_plan import NativePlan
     from paimon_spark.spark.native_rest import RestDataSource, pinned
     from paimon_spark.spark.native_scan import NativeScan, is_supported, log_plan
@@ -78,8 +82,11 @@ def _native(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None
         return None
     frame: DataFrame = NativeScan(spark, scan, plan).frame()
     if plan.rest:
-        rest = {**options, **pinned(scan, plan), COLUMNS: columns_json(scan.columns)}
-        frame = frame.union(_source(spark, RestDataSource, rest))
+        rest = local_rows(spark, scan, plan.rest)
+        if rest is None:
+            told = {**options, **pinned(scan, plan), COLUMNS: columns_json(scan.columns)}
+            rest = _source(spark, RestDataSource, told)
+        frame = frame.union(rest)
     return frame
 
 

@@ -18,7 +18,7 @@ from paimon_spark import PaimonTable
 from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
-from paimon_spark.spark import native_level0
+from paimon_spark.spark import native_level0, native_local
 from paimon_spark.spark.native_plan import NativePlan
 from paimon_spark.spark.native_rest import pinned, rest_scan
 from paimon_spark.spark.native_scan import NativeScan
@@ -145,11 +145,28 @@ def test_upper_files_are_native(spark: Any, path: str, caplog: pytest.LogCapture
         df = assert_native(spark, table)
     masked = sum(bool(f.older) for f in plan.files)
     assert f"4 files through Spark's parquet reader (0 of them with deletion vectors, {masked} without" in caplog.text
-    counting = str(df.groupBy().count()._jdf.queryExecution().sparkPlan().toString())
+    counting = _plan(df.groupBy().count())
     assert "ReadSchema: struct<_tmp_metadata_row_index:bigint>" in counting
-    assert "paimon-py-rest" in counting
+    assert "LocalTableScan" in counting
     table.compact(full=True)
     assert df.where("v is null").count() == 3
+
+
+@pytest.mark.parametrize(("bound", "limit"), [("FILE_BYTES", 1000), ("ROWS", 3), ("ROW_BYTES", 10)])
+def test_the_driver_reads_a_small_rest(
+    spark: Any, path: str, monkeypatch: pytest.MonkeyPatch, bound: str, limit: int
+) -> None:
+    table = _compacted(path)
+    table.append(_keyed([3, 5, 900]))
+    assert "paimon-py-rest" not in _plan(paimon_spark.read(spark, path))
+    table.append(_keyed([5]))
+    monkeypatch.setattr(native_local, bound, limit)
+    assert "paimon-py-rest" in _plan(assert_native(spark, table))
+
+
+def _plan(df: Any) -> str:
+    """The physical plan of a DataFrame."""
+    return str(df._jdf.queryExecution().sparkPlan().toString())
 
 
 @pytest.mark.parametrize(
@@ -163,7 +180,7 @@ def test_upper_files_are_native(spark: Any, path: str, caplog: pytest.LogCapture
     ],
     ids=lambda options: " ".join(options.values()),
 )
-def test_sparks_rows(spark: Any, path: str, options: dict[str, str]) -> None:
+def test_sparks_rows(spark: Any, path: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     table = _compacted(path, **options, bucket="2")
     table.append(_keyed(range(0, 800, 9), 2))
     table.compact()
@@ -173,6 +190,7 @@ def test_sparks_rows(spark: Any, path: str, options: dict[str, str]) -> None:
     assert plan.files
     assert plan.rest
     assert_native(spark, table)
+    monkeypatch.setattr(native_local, "FILE_BYTES", 0)
     assert_native(spark, table, ["name"], [("v", "<", 2)])
     assert_native(spark, table, ["v"], [("id", "in", [7, 9, 10, 900])])
     fresh = {"deletion-vectors.merge-on-read": "false"}
@@ -198,6 +216,7 @@ def test_deletes_and_partitions(spark: Any, path: str) -> None:
     df = assert_native(spark, table)
     assert df.count() == 598
     assert_native(spark, table, ["id"], [("p", "=", "a")])
+    assert paimon_spark.read(spark, path, ["id"], [("p", "=", "a"), ("id", "<", 9)]).count() == 7
 
 
 def test_older_schemas(spark: Any, path: str) -> None:
@@ -252,7 +271,7 @@ def test_masks_that_are_too_large_leave_the_section_to_python(spark: Any, path: 
     assert_native(spark, table, **size)
     joined = {"scan.native.broadcast-size": "2 kb"}
     assert plan_of(table, **joined).files
-    assert "Join" in str(assert_native(spark, table, **joined)._jdf.queryExecution().sparkPlan().toString())
+    assert "Join" in _plan(assert_native(spark, table, **joined))
 
 
 def test_files_that_vectors_part_need_no_merging_beside_level_0(path: str) -> None:
