@@ -1,12 +1,12 @@
-"""Pages of hash files in memory: each file one address space, filled on demand.
+"""Pages of files in memory: each file one address space, filled on demand.
 
 A hash file is probed at single addresses all over the file, and a slot or a value may lie across a page border. So
 every file gets an *address space*: anonymous memory of the file's uncompressed size that costs nothing until it is
 touched. A page is read, checked and unpacked to its own address, once; evicting it returns the memory to the system
 (``madvise``) and keeps the address. A probe of many slots is then plain NumPy indexing, whatever pages they lie on.
 
-A sort file is different: its unit is a block that is decoded as a whole into columns, which are searched and never
-addressed from outside. That is why blocks have their own cache (``block_cache``).
+A sort file is different: what is compressed in it, and the keys of all of it, come in blocks that are decoded as a
+whole. That is why blocks have their own cache (``block_cache``). Only values that are not compressed are read by pages.
 
 Where there is no room, a page takes the place of others only if it was used before, and later than they were. Of the
 pages that one request misses, a sixteenth may do so: where all pages are used alike there are always later ones, but to
@@ -39,7 +39,7 @@ Part: TypeAlias = "tuple[Bytes, Int64s, Int64s | slice]"
 
 
 class PageCache:
-    """The resident pages of all open hash files."""
+    """The resident pages of all open files."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         """A cache that lives within ``budget``."""
@@ -84,7 +84,7 @@ class PageCache:
 
 
 class AddressSpace:
-    """The uncompressed bytes of one hash file, pages of it resident."""
+    """The uncompressed bytes of one file, pages of it resident."""
 
     def __init__(self, cache: PageCache, length: int, page_size: int, load: LoadPages) -> None:
         """The space of a file of ``length`` bytes. ``load(pages, room)`` gives the checked bytes of these pages, by

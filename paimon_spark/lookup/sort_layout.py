@@ -21,7 +21,8 @@ Keys ascend, without repeats. A block is closed by the entry that makes content 
 aligned) greater than the block size. It is stored compressed only where that saves more than an eighth. An empty
 block is not aligned.
 
-The filter and the footer have no checksum of their own; the sidecar holds one over everything from the filter on.
+The filter and the footer have no checksum of their own; the sidecar holds one over everything from the filter on. Of a
+file without compression it holds one of each 4 KB of the data blocks, too, so that a value can be read alone.
 
 Source: ``SortLookupStoreWriter``, ``BlockWriter``, ``BlockReader``, ``BlockTrailer``, ``BloomFilterHandle`` of Apache
 Paimon.
@@ -40,7 +41,7 @@ from paimon_spark.arrays import strings
 from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.compression import NONE, Codec
-from paimon_spark.lookup.sidecar import Sidecar
+from paimon_spark.lookup.sidecar import Checksums, Sidecar
 from paimon_spark.rows.byte_strings import (
     EMPTY,
     Bytes,
@@ -54,6 +55,7 @@ from paimon_spark.rows.byte_strings import (
 )
 
 MAGIC = 1481571681
+PAGE_SIZE = 4096
 TAIL_SIZE = 5
 ALIGNED, UNALIGNED = 0, 1
 TRAILER = struct.Struct("<BI")
@@ -64,17 +66,22 @@ _NUMBER = struct.Struct("<i")
 @dataclass(frozen=True)
 class SortContext:
     """What is known of a sort file beside the file: its size and, for files made here, the order of its keys, a
-    CRC-32 of everything behind the data blocks, and the length of its longest block."""
+    CRC-32 of everything behind the data blocks, the length of its longest block, and, if nothing is compressed, a
+    CRC-32 of each ``PAGE_SIZE`` bytes of the data blocks."""
 
     file_size: int
     order: str | None = None
     tail_checksum: int | None = None
     longest_block: int | None = None
+    page_checksums: Checksums | None = None
 
     def sidecar(self) -> Sidecar:
         """This context in its form beside the file."""
         header = {"kind": "sort", "file_size": self.file_size, "order": self.order, "longest_block": self.longest_block}
-        return Sidecar(header, np.array([self.tail_checksum], np.uint32))
+        checksums = np.array([self.tail_checksum], np.uint32)
+        if self.page_checksums is None:
+            return Sidecar(header, checksums)
+        return Sidecar(header | {"page_size": PAGE_SIZE}, np.concatenate((checksums, self.page_checksums)))
 
     @staticmethod
     def from_sidecar(path: str, sidecar: Sidecar) -> SortContext:
@@ -85,7 +92,9 @@ class SortContext:
         header = sidecar.header
         try:
             size, order, longest = header["file_size"], header["order"], header["longest_block"]
-            return SortContext(int(size), str(order), int(sidecar.checksums[0]), int(longest))
+            tail, pages = int(sidecar.checksums[0]), sidecar.checksums[1:]
+            paged = header.get("page_size") == PAGE_SIZE
+            return SortContext(int(size), str(order), tail, int(longest), pages if paged else None)
         except (KeyError, IndexError, TypeError, ValueError) as problem:
             raise CorruptFile(path, f"its context is incomplete: {problem!r}") from problem
 
@@ -101,6 +110,11 @@ class Footer:
     index_size: int
 
     SIZE = _FOOTER.size
+
+    @property
+    def data_end(self) -> int:
+        """Where the data blocks end."""
+        return self.bloom_offset if self.bloom_keys else self.index_offset
 
     def encode(self) -> bytes:
         """Its 36 bytes."""

@@ -2,13 +2,12 @@
 
 The keys of a batch are searched in the index all at once, which names the block of each. The keys of those blocks,
 laid end to end, are one ascending column again, so a single search finds many keys and says where their values lie.
-Keys of blocks stay in memory with the index, contents in the general pool. What is not in memory is read 8 MiB at a
-time, beyond the bound of the caches, which take of it what they have room for.
+The keys of blocks stay in memory with the index; those that do not are decoded from whole blocks, some at a time, which
+answers their part of the batch at once. Other values come from ``sort_contents``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,16 +17,16 @@ import pyarrow as pa
 from paimon_spark.arrays import to_arrow
 from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile, InvalidInput, NotFound
-from paimon_spark.lookup.block_cache import PASSING, LookupMemory
+from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.block_keys import BlockKeys, find, keys_of_blocks
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.key_order import KeyOrder
 from paimon_spark.lookup.key_search import SearchKeys, form_of, search, search_keys
 from paimon_spark.lookup.local_file import LocalFile
 from paimon_spark.lookup.sidecar import Sidecar, missing_context
-from paimon_spark.lookup.sort_layout import TRAILER, Footer, SortContext, block_handles, decode_contents
-from paimon_spark.lookup.stored_blocks import StoredBlocks
-from paimon_spark.rows.byte_strings import Bytes, ByteStrings, Int64s, Mask, as_binary, strings_at, strings_in
+from paimon_spark.lookup.sort_contents import BlockPlaces, Loaded, SortContents
+from paimon_spark.lookup.sort_layout import Footer, SortContext, block_handles, decode_contents
+from paimon_spark.rows.byte_strings import ByteStrings, Int64s, as_binary, strings_at
 from paimon_spark.rows.murmur import hash_bytes_many
 
 _INDEX, _FILTER = -1, -2
@@ -35,17 +34,15 @@ _INDEX, _FILTER = -1, -2
 
 @dataclass(frozen=True)
 class _Index:
-    """The last key of each data block, where the blocks are, and when its keys and its content were used last."""
+    """The last key of each data block, when the keys of each were used last, and where the blocks are."""
 
     keys: SearchKeys
-    offsets: Int64s
-    sizes: Int64s
     keys_used: Int64s
-    content_used: Int64s
+    blocks: BlockPlaces
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes + 4 * self.offsets.nbytes
+        return self.keys.nbytes + 4 * self.keys_used.nbytes
 
 
 @dataclass(frozen=True)
@@ -76,11 +73,14 @@ class SortReader:
             if self.context.order not in (None, order.name):
                 raise InvalidInput(f"lookup file {path} has its keys in order {self.context.order}, not {order.name}")
             self._footer = self._check_tail()
-            self._blocks = StoredBlocks(self._file, self.context.longest_block)
-            self._index()
+            self._contents = SortContents(self._file, self.context, self._footer, memory)
         except BaseException:
             self._file.close()
-            memory.priority.drop(id(self))
+            raise
+        try:
+            self._index()
+        except BaseException:
+            self.close()
             raise
 
     @property
@@ -95,7 +95,7 @@ class SortReader:
     def close(self) -> None:
         """Close the file and give its memory back."""
         self._memory.priority.drop(id(self))
-        self._memory.blocks.drop(id(self))
+        self._contents.close()
         self._file.close()
 
     def get(self, key: bytes) -> bytes | None:
@@ -125,7 +125,7 @@ class SortReader:
         ordered = self._order.normalize(wanted)
         index = self._index()
         block_of, _ = search(index.keys, search_keys(ordered, index.keys.form))
-        inside = np.flatnonzero(block_of < len(index.offsets))
+        inside = np.flatnonzero(block_of < len(index.keys_used))
         inside = inside[np.argsort(block_of[inside], kind="stable")]
         answers = _Answers(len(wanted))
         numbers, borders = np.unique(block_of[inside], return_index=True)
@@ -135,91 +135,39 @@ class SortReader:
         last_uses = index.keys_used[numbers]
         index.keys_used[numbers] = now
         moment = self._memory.blocks.tick()
-        for some, rows in self._groups(known, borders, len(inside)):
-            rows = inside[rows]
+        for some, places in self._contents.groups(known, borders, len(inside)):
+            rows = inside[places]
             asked = ordered[rows] if isinstance(ordered, np.ndarray) else ordered.take(to_arrow(rows))
             if known[some[0]]:
                 hits, which, starts, lengths = find([block for block in keys if block is not None], asked)
-                self._fetch(answers, rows[hits], index, numbers[some][which], starts, lengths)
+                for among, values in self._contents.values(index.blocks, numbers[some][which], starts, lengths):
+                    answers.add(rows[hits[among]], values)
             else:
-                content, begins, stops = self._load(index, numbers[some], moment)
-                blocks = self._decode(index, numbers[some], last_uses[some], content, begins, stops)
-                hits, which, starts, lengths = find(blocks, asked)
-                answers.add(rows[hits], strings_at(content, begins[which] + starts, lengths))
+                loaded = self._contents.load(index.blocks, numbers[some], moment)
+                hits, which, starts, lengths = find(self._decode(index, numbers[some], last_uses[some], loaded), asked)
+                answers.add(rows[hits], strings_at(loaded.memory, loaded.begins[which] + starts, lengths))
         return answers.strings()
 
-    def _groups(self, known: Mask, borders: Int64s, count: int) -> Iterator[tuple[Int64s, Int64s]]:
-        """Blocks and the rows that need them, each block's beginning at its border, ``count`` in all: first those that
-        are ``known``, then the others, about 8 MiB at a time."""
-        counts = np.diff(borders, append=count)
-        missing = np.flatnonzero(~known)
-        # Of a file that says nothing of its longest block, any block may unpack to much.
-        step = max(1, PASSING // (self.context.longest_block or PASSING))
-        for some in (np.flatnonzero(known), *(missing[at : at + step] for at in range(0, len(missing), step))):
-            if len(some):
-                among = np.zeros(len(known), np.bool_)
-                among[some] = True
-                yield some, np.flatnonzero(np.repeat(among, counts))
-
-    def _fetch(
-        self, answers: _Answers, rows: Int64s, index: _Index, block_of: Int64s, starts: Int64s, lengths: Int64s
-    ) -> None:
-        """Answer ``rows`` with the values at these places in the contents of their blocks, which ascend."""
-        if not lengths.any():
-            answers.add(rows, strings_at(np.empty(0, np.uint8), starts, lengths))
-            return
-        numbers, borders = np.unique(block_of, return_index=True)
-        found, now = self._memory.blocks.find(id(self), numbers.tolist())
-        contents = cast("list[Bytes | None]", found)
-        known = np.array([content is not None for content in contents], np.bool_)
-        index.content_used[numbers[known]] = now
-        for some, places in self._groups(known, borders, len(rows)):
-            which = np.searchsorted(numbers[some], block_of[places])
-            if known[some[0]]:
-                memories = [content for content in contents if content is not None]
-                answers.add(rows[places], strings_in(memories, which, starts[places], lengths[places]))
-            else:
-                content, begins, _ = self._load(index, numbers[some], now)
-                answers.add(rows[places], strings_at(content, begins[which] + starts[places], lengths[places]))
-
-    def _load(self, index: _Index, numbers: Int64s, now: int) -> tuple[Bytes, Int64s, Int64s]:
-        """The contents of these blocks, used ``now``: memory, and where each begins and stops in it; offered to the
-        cache."""
-        content, begins, stops = self._contents(index.offsets[numbers], index.sizes[numbers])
-        cache = self._memory.blocks
-        last_uses = index.content_used[numbers]
-        index.content_used[numbers] = now
-        sizes = stops - begins
-        for some in cache.may_take(int(sizes.min()), last_uses).tolist():
-            make = content[int(begins[some]) : int(stops[some])].copy
-            cache.offer(id(self), int(numbers[some]), int(sizes[some]), int(last_uses[some]), make)
-        return content, begins, stops
-
-    def _decode(
-        self, index: _Index, numbers: Int64s, last_uses: Int64s, content: Bytes, begins: Int64s, stops: Int64s
-    ) -> list[BlockKeys]:
-        """The keys of these blocks, offered to the cache."""
-        entries = decode_contents(self.path, index.offsets[numbers], content, begins, stops)
-        blocks = keys_of_blocks(entries, self._order.normalize(entries.keys), begins)
+    def _decode(self, index: _Index, numbers: Int64s, last_uses: Int64s, loaded: Loaded) -> list[BlockKeys]:
+        """The keys of these blocks, used at those times before, offered to the cache."""
+        offsets = index.blocks.offsets[numbers]
+        entries = decode_contents(self.path, offsets, loaded.memory, loaded.begins, loaded.stops)
+        blocks = keys_of_blocks(entries, self._order.normalize(entries.keys), loaded.begins)
         cache = self._memory.priority
         for some in cache.may_take(blocks[0].nbytes, last_uses).tolist():
             cache.offer(id(self), int(numbers[some]), blocks[some].nbytes, int(last_uses[some]), blocks[some].copy)
         return blocks
 
-    def _contents(self, offsets: Int64s, sizes: Int64s) -> tuple[Bytes, Int64s, Int64s]:
-        room = self._memory.passing(int(sizes.sum()) + len(sizes) * TRAILER.size)
-        return self._blocks.load(offsets, sizes, room)
-
     def _index(self) -> _Index:
         def load() -> _Index:
-            footer = self._footer
-            place = np.array([footer.index_offset])
-            entries = decode_contents(self.path, place, *self._contents(place, np.array([footer.index_size])))
+            offset = np.array([self._footer.index_offset])
+            loaded = self._contents.read(offset, np.array([self._footer.index_size]))
+            entries = decode_contents(self.path, offset, loaded.memory, loaded.begins, loaded.stops)
             ordered = self._order.normalize(entries.keys)
-            end = footer.bloom_offset if footer.bloom_keys else footer.index_offset
-            offsets, sizes = block_handles(self.path, entries, end)
+            offsets, sizes = block_handles(self.path, entries, self._footer.data_end)
             never = np.zeros(len(offsets), np.int64)
-            return _Index(search_keys(ordered, form_of(ordered)).copy(), offsets, sizes, never, never.copy())
+            keys = search_keys(ordered, form_of(ordered)).copy()
+            return _Index(keys, never, BlockPlaces(offsets, sizes, never.copy()))
 
         return self._memory.priority.get(id(self), _INDEX, load)
 
@@ -241,7 +189,7 @@ class SortReader:
 
     def _tail(self, footer: Footer) -> bytes:
         """Everything behind the data blocks, checked."""
-        start = footer.bloom_offset if footer.bloom_keys else footer.index_offset
+        start = footer.data_end
         tail = self._file.read(start, self._file.size - start)
         if self.context.tail_checksum not in (None, crc32(tail)):
             raise CorruptFile(self.path, f"the checksum of filter, index and footer at byte {start} does not match")

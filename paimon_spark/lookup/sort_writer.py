@@ -13,8 +13,10 @@ from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.key_order import KeyOrder
 from paimon_spark.lookup.key_search import form_of, search_keys
 from paimon_spark.lookup.local_file import NewFile
+from paimon_spark.lookup.page_checksums import PageChecksums
 from paimon_spark.lookup.record_layout import fill_records, record_size, records
 from paimon_spark.lookup.sort_layout import (
+    PAGE_SIZE,
     TAIL_SIZE,
     TRAILER,
     Footer,
@@ -59,6 +61,7 @@ class SortWriter:
         self._index_offsets = [np.empty(0, np.int64)]
         self._index_sizes = [np.empty(0, np.int64)]
         self._longest = 0
+        self._pages = PageChecksums(PAGE_SIZE) if codec is None else None
         self._file = NewFile(path)
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -173,11 +176,11 @@ class SortWriter:
         offset = self._file.size
         if self._codec is None:
             seal_plain_blocks(blocks)
-            self._file.append(blocks.reshape(-1).data)
+            self._write(blocks.reshape(-1).data)
             sizes = np.full(count, content + TAIL_SIZE)
         else:
             stored_blocks, sizes = packed_blocks(blocks, self._codec)
-            self._file.append(stored_blocks)
+            self._write(stored_blocks)
         stored = np.cumsum(sizes + TRAILER.size)
         self._index_offsets.append(offset + stored - (sizes + TRAILER.size))
         self._index_sizes.append(sizes)
@@ -225,14 +228,20 @@ class SortWriter:
         parts, size = seal_block(entries, tail, self._codec)
         self._longest = max(self._longest, len(entries) + len(tail))
         for part in parts:
-            self._file.append(part)
+            self._write(part)
         return size
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self._file.append(data)
+        if self._pages is not None:
+            self._pages.add(data)
 
     def _finish(self) -> SortContext:
         if len(self._rest_keys):
             rest = records(self._rest_keys, self._rest_values)
             self._write_block(self._rest_keys[-1:], *_whole_block(rest))
         tail_start = self._file.size
+        pages, self._pages = None if self._pages is None else self._pages.finish(), None
         bloom = (0, 0, 0)
         if self._bloom is not None:
             if self._hashes:
@@ -245,7 +254,7 @@ class SortWriter:
         index_size = self._append(*_whole_block(entries))
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
-        return SortContext(self._file.size, self._order.name, crc32(tail), self._longest)
+        return SortContext(self._file.size, self._order.name, crc32(tail), self._longest, pages)
 
 
 def _whole_block(entries: pa.BinaryArray) -> tuple[memoryview, bytes]:

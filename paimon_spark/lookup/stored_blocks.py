@@ -44,13 +44,9 @@ class StoredBlocks:
         lengths = sizes + TRAILER.size
         stops = np.cumsum(lengths)
         begins = stops - lengths
-        view, borders = room.data, [0, *stops.tolist()]
-        # Neighbours are read at once.
-        cuts = [0, *(np.flatnonzero(offsets[1:] != (offsets + lengths)[:-1]) + 1).tolist(), len(offsets)]
-        spans = [view[borders[start] : borders[stop]] for start, stop in pairwise(cuts)]
-        self._file.read_each(offsets[cuts[:-1]].tolist(), spans)
         # The checksum covers the payload and the byte behind it.
-        found = list(map(crc32, [view[start : stop - 4] for start, stop in pairwise(borders)]))
+        parts = self._file.read_parts(offsets, lengths, room)
+        found = list(map(crc32, [part[:-4] for part in parts]))
         right = rows_at(room, stops - 4, 4).view("<u4").ravel() == np.array(found, np.uint32)
         if not right.all():
             raise self._corrupt(offsets[~right], "the checksum does not match")

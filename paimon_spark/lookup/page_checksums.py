@@ -1,0 +1,41 @@
+"""PageChecksums: a CRC-32 of each page of what is written to a file, so that a page can be read and checked alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from paimon_spark.checksum import crc32
+from paimon_spark.lookup.sidecar import Checksums
+
+
+class PageChecksums:
+    """The checksums of a file's pages, counted as it is written."""
+
+    def __init__(self, size: int) -> None:
+        """Pages of ``size`` bytes."""
+        self._size = size
+        self._done: list[int] = []
+        self._open, self._filled = 0, 0
+
+    def add(self, data: bytes | memoryview) -> None:
+        """Bytes that follow those added before."""
+        view, size, at = memoryview(data), self._size, 0
+        if self._filled:
+            at = min(len(view), size - self._filled)
+            self._extend(view[:at])
+        stop = at + (len(view) - at) // size * size
+        self._done += map(crc32, [view[start : start + size] for start in range(at, stop, size)])
+        if stop < len(view):
+            self._extend(view[stop:])
+
+    def finish(self) -> Checksums:
+        """The checksum of each page; the last one may be shorter."""
+        rest = [self._open] if self._filled else []
+        return np.array(self._done + rest, np.uint32)
+
+    def _extend(self, data: memoryview) -> None:
+        self._open = crc32(data, self._open)
+        self._filled += len(data)
+        if self._filled == self._size:
+            self._done.append(self._open)
+            self._open, self._filled = 0, 0
