@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import threading
+from collections.abc import Iterator
 from itertools import pairwise, repeat
 from types import TracebackType
 
@@ -18,8 +19,9 @@ import numpy as np
 from paimon_spark.errors import CorruptFile, NotFound, StorageError
 from paimon_spark.rows.byte_strings import Bytes, Int64s
 
-_WRITE = 2**20
+_COPY = 2**22
 _MOST_PARTS = 512
+_LEAST_PART = 2048
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -130,17 +132,19 @@ class LocalFile:
 class NewFile:
     """A file being made: bytes are appended; whoever makes it deletes it after an error.
 
-    What is appended is kept, not copied, until a megabyte is worth a write; it must not change meanwhile.
+    What is appended is kept, not copied, until a megabyte is worth a write, or as much as is said; it must not change
+    meanwhile.
     """
 
-    def __init__(self, path: str) -> None:
-        """Create the file.
+    def __init__(self, path: str, most_waiting: int = 2**20) -> None:
+        """Create the file; not more than ``most_waiting`` bytes wait to be written.
 
         :raises StorageError: the name exists, or the file cannot be made
         """
         self.path = path
         self.size = 0
         self._at = 0
+        self._most_waiting = most_waiting
         self._waiting: list[bytes | memoryview] = []
         self._waiting_bytes = 0
         self._closed = False
@@ -160,7 +164,7 @@ class NewFile:
         self._waiting_bytes += len(data)
         self._at += len(data)
         self.size = max(self.size, self._at)
-        if self._waiting_bytes >= _WRITE or len(self._waiting) == _MOST_PARTS:
+        if self._waiting_bytes >= self._most_waiting or len(self._waiting) * _LEAST_PART >= self._most_waiting:
             self._write_out()
 
     def seek(self, offset: int) -> None:
@@ -199,6 +203,21 @@ class NewFile:
         except OSError as problem:
             raise self._failed(problem) from problem
 
+    def content(self, start: int) -> Iterator[bytes | memoryview]:
+        """What was written and appended, from byte ``start`` on, in pieces. Nothing may be appended meanwhile.
+
+        Requires: appending has come to the end of the file.
+
+        :raises StorageError: the disk fails
+        """
+        stored = self.size - self._waiting_bytes
+        try:
+            for at in range(start, stored, _COPY):
+                yield os.pread(self._descriptor, min(_COPY, stored - at), at)
+        except OSError as problem:
+            raise self._failed(problem) from problem
+        yield from self._waiting
+
     def close(self) -> None:
         """Write out what is waiting and close.
 
@@ -213,13 +232,15 @@ class NewFile:
     def _write_out(self) -> None:
         parts = [memoryview(part) for part in self._waiting]
         self._waiting, self._waiting_bytes = [], 0
+        first = 0
         try:
-            while parts:
-                written = os.writev(self._descriptor, parts)
-                while parts and written >= len(parts[0]):
-                    written -= len(parts.pop(0))
+            while first < len(parts):
+                written = os.writev(self._descriptor, parts[first : first + _MOST_PARTS])
+                while first < len(parts) and written >= len(parts[first]):
+                    written -= len(parts[first])
+                    first += 1
                 if written:
-                    parts[0] = parts[0][written:]
+                    parts[first] = parts[first][written:]
         except OSError as problem:
             raise self._failed(problem) from problem
 

@@ -5,7 +5,8 @@ says how large they will be, and so in which page, and where in it, the values b
 ``PlacedValues`` puts them into their pages at once, in a temporary file::
 
     not compressed    a hole as long as filter and index | values        becomes the file, once the hole is filled
-    compressed        the pages behind that in which values begin        copied behind the pages of filter and index
+    compressed        the pages behind that in which values begin        copied behind the pages of filter and index;
+                                                                         the last 64 MiB wait for that in memory
 
 If a file comes out otherwise than its writer was told, its values are read back from there and written again.
 """
@@ -19,7 +20,7 @@ from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.local_file import NewFile
 
-_COPY = 2**22
+_MOST_IN_MEMORY = 2**26
 _CHECKED = 4096
 """Bytes under one checksum where nothing is compressed; no more need to be read for one value."""
 _PREFIX = 4
@@ -77,7 +78,8 @@ class PlacedValues:
         :raises StorageError: the file exists or cannot be made
         """
         self.start = start
-        self._pages = PagedOutput(NewFile(path), codec, page_size)
+        file = NewFile(path) if codec is None else NewFile(path, most_waiting=_MOST_IN_MEMORY)
+        self._pages = PagedOutput(file, codec, page_size)
         self._border = start + -start % self._pages.page_size
         # What lies in the page in which the values begin.
         self._first = bytearray()
@@ -116,17 +118,17 @@ class PlacedValues:
         out.checksums += self._pages.checksums
         if out.codec is not None:
             out.page_starts += [out.file.size + at for at in self._pages.page_starts]
-            for piece in _pieces(self._pages.file, 0):
+            for piece in self._pages.file.content(0):
                 out.file.append(piece)
 
-    def content(self) -> Iterator[bytes]:
+    def content(self) -> Iterator[bytes | memoryview]:
         """All bytes that were appended, in pieces.
 
         :raises CorruptFile: the temporary file does not hold what was written
         :raises StorageError: the disk fails
         """
         yield bytes(self._first)
-        yield from _pieces(self._pages.file, self._border) if self._pages.codec is None else self._unpacked()
+        yield from self._pages.file.content(self._border) if self._pages.codec is None else self._unpacked()
         yield bytes(self._pages.rest)
 
     def _unpacked(self) -> Iterator[bytes]:
@@ -145,9 +147,3 @@ class PlacedValues:
     def discard(self) -> None:
         """Delete the temporary file, if it is not the file itself by now."""
         self._pages.file.discard()
-
-
-def _pieces(file: NewFile, start: int) -> Iterator[bytes]:
-    """The bytes of a file from ``start`` on."""
-    for at in range(start, file.size, _COPY):
-        yield file.read(at, min(_COPY, file.size - at))

@@ -37,13 +37,13 @@ def made(path: Path, pairs: Pairs, rows: int, rate: float | None, compression: s
 
 @pytest.fixture
 def on_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Values are placed from 500 bytes on, others go to disk from 2,000 on, in pieces of 100; writes have 1,000."""
+    """Values are placed from 500 bytes on, others go to disk from 2,000 on, in pieces of 100."""
     monkeypatch.setattr(hash_writer, "_PLACED_FROM", 500)
     monkeypatch.setattr(hash_writer, "_MOST_IN_MEMORY", 2000)
     monkeypatch.setattr(hash_writer, "_PIECE", 100)
-    monkeypatch.setattr(local_file, "_WRITE", 1000)
     monkeypatch.setattr(hash_writer, "_COPY", 1000)
-    monkeypatch.setattr(paged_output, "_COPY", 1000)
+    monkeypatch.setattr(paged_output, "_MOST_IN_MEMORY", 1000)
+    monkeypatch.setattr(local_file, "_COPY", 1000)
     return monkeypatch
 
 
