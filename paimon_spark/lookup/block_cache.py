@@ -44,8 +44,8 @@ class BlockCache:
         """A cache that lives within ``budget``."""
         self.budget = budget
         self.time = 0
-        # Each with the time of its last use, in the order of those.
-        self._blocks: OrderedDict[tuple[Hashable, int], tuple[Block, int]] = OrderedDict()
+        # Each with the time of its last use, in the order of those, and its size when it was last asked.
+        self._blocks: OrderedDict[tuple[Hashable, int], tuple[Block, int, int]] = OrderedDict()
 
     def get(self, owner: Hashable, number: int, load: Callable[[], AnyBlock]) -> AnyBlock:
         """The block, from memory or loaded now. One block may exceed the bound; it is the next to go.
@@ -98,16 +98,37 @@ class BlockCache:
             if not self.budget.excess(block.nbytes):
                 self._add(owner, number, block)
 
+    def grow(
+        self, owner: Hashable, number: int, block: Block, size: int, last_use: int, change: Callable[[], None]
+    ) -> None:
+        """Let ``change`` make ``block`` larger by about ``size`` bytes, if it is in memory and there is room for that,
+        or it was used before now (``last_use``) and later than those that have to go for it."""
+        key = (owner, number)
+        with self.budget.lock:
+            known = self._blocks.get(key)
+            if known is None or known[0] is not block:
+                return
+            while self.budget.excess(size):
+                oldest = next(iter(self._blocks))
+                if oldest == key or self._blocks[oldest][1] >= last_use:
+                    return
+                self._drop(oldest)
+            change()
+            self._blocks[key] = (block, known[1], block.nbytes)
+            self.budget.used += block.nbytes - known[2]
+            if self.budget.excess(0):
+                self._drop(key)
+
     def _use(self, owner: Hashable, number: int) -> Block | None:
         known = self._blocks.get((owner, number))
         if known is None:
             return None
-        self._blocks[owner, number] = (known[0], self.time)
+        self._blocks[owner, number] = (known[0], self.time, known[2])
         self._blocks.move_to_end((owner, number))
         return known[0]
 
     def _add(self, owner: Hashable, number: int, block: Block) -> None:
-        self._blocks[owner, number] = (block, self.time)
+        self._blocks[owner, number] = (block, self.time, block.nbytes)
         self.budget.used += block.nbytes
 
     def drop(self, owner: Hashable) -> None:
@@ -117,7 +138,7 @@ class BlockCache:
                 self._drop(key)
 
     def _drop(self, key: tuple[Hashable, int]) -> None:
-        self.budget.used -= self._blocks.pop(key)[0].nbytes
+        self.budget.used -= self._blocks.pop(key)[2]
 
 
 class LookupMemory:

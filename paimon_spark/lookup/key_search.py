@@ -55,11 +55,6 @@ class SearchKeys:
         lengths = self.lengths if isinstance(self.lengths, int) else self.lengths[rows]
         return SearchKeys(self.form, self.values[rows], lengths)
 
-    def copy(self) -> SearchKeys:
-        """The same keys in memory of their own."""
-        lengths = self.lengths if isinstance(self.lengths, int) else self.lengths.copy()
-        return SearchKeys(self.form, self.values.copy(), lengths)
-
     def widened(self, form: int) -> SearchKeys:
         """The same keys in that form, which holds them, too."""
         if form == self.form:
@@ -122,15 +117,6 @@ def _padded(keys: pa.BinaryArray, width: int) -> Bytes:
     return matrix
 
 
-def join_keys(parts: list[SearchKeys]) -> SearchKeys:
-    """The keys of all parts (at least one), one after another, in the widest of their forms."""
-    form = max(part.form for part in parts)
-    values = np.concatenate([part.widened(form).values for part in parts])
-    if _one_length(*parts):
-        return SearchKeys(form, values, parts[0].lengths)
-    return SearchKeys(form, values, np.concatenate([part.lengths_at(slice(None)) for part in parts]))
-
-
 def search(stored: SearchKeys, wanted: SearchKeys) -> tuple[Int64s, Mask]:
     """For each wanted key, the number of the first stored key that is not less, and whether they are equal.
 
@@ -152,6 +138,28 @@ def search(stored: SearchKeys, wanted: SearchKeys) -> tuple[Int64s, Mask]:
         at += shorter
 
 
-def _one_length(*parts: SearchKeys) -> bool:
-    first = parts[0].lengths
-    return isinstance(first, int) and all(isinstance(part.lengths, int) and part.lengths == first for part in parts)
+def search_within(stored: SearchKeys, first: Int64s, counts: Int64s, wanted: SearchKeys) -> tuple[Int64s, Mask]:
+    """For each wanted key, the place of the last of ``counts`` stored keys from ``first`` on that is not greater, or of
+    the first one, and whether they are equal: all halve their ranges side by side.
+
+    Requires: each of these ranges holds a key, and ascends without repeats; forms are the same.
+    """
+    at, left = first.copy(), counts.copy()
+    equal_lengths = _one_length(stored, wanted)
+    lengths = wanted.lengths_at(slice(None))
+    while int(left.max(initial=1)) > 1:
+        half = left >> 1
+        middle = at + half
+        values = stored.values.take(middle)
+        not_greater = np.asarray(values <= wanted.values, np.bool_)
+        if not equal_lengths:
+            tie = np.asarray(values == wanted.values, np.bool_)
+            not_greater &= ~tie | (stored.lengths_at(middle) <= lengths)
+        np.copyto(at, middle, where=not_greater)
+        left -= half
+    equal = np.asarray(stored.values.take(at) == wanted.values, np.bool_)
+    return at, equal if equal_lengths else equal & (stored.lengths_at(at) == lengths)
+
+
+def _one_length(one: SearchKeys, other: SearchKeys) -> bool:
+    return isinstance(one.lengths, int) and isinstance(other.lengths, int) and one.lengths == other.lengths

@@ -1,15 +1,15 @@
 """Answers lookups from a sort file: filter, then index, then the blocks that can hold a key. Format: ``sort_layout``.
 
-The keys of a batch are searched in the index all at once, which names the block of each. The keys of those blocks,
-laid end to end, are one ascending column again, so a single search finds many keys and says where their values lie.
-The keys of blocks stay in memory with the index; those that do not are decoded from whole blocks, some at a time, which
-answers their part of the batch at once. Other values come from ``sort_contents``.
+The keys of a batch are searched in the index all at once, which names the block of each, and then side by side in the
+keys of those blocks, which say where the values lie. The keys of blocks stay in memory with the index (``key_table``);
+those that do not are decoded from whole blocks, some at a time, which answers their part of the batch at once. Other
+values come from ``sort_contents``.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,31 +18,30 @@ from paimon_spark.arrays import to_arrow
 from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile, InvalidInput, NotFound
 from paimon_spark.lookup.block_cache import LookupMemory
-from paimon_spark.lookup.block_keys import BlockKeys, find, keys_of_blocks
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.key_order import KeyOrder
-from paimon_spark.lookup.key_search import SearchKeys, form_of, search, search_keys
+from paimon_spark.lookup.key_search import OrderedKeys, SearchKeys, form_of, search, search_keys
+from paimon_spark.lookup.key_table import KeyTable
 from paimon_spark.lookup.local_file import LocalFile
 from paimon_spark.lookup.sidecar import Sidecar, missing_context
 from paimon_spark.lookup.sort_contents import BlockPlaces, Loaded, SortContents
-from paimon_spark.lookup.sort_layout import Footer, SortContext, block_handles, decode_contents
+from paimon_spark.lookup.sort_layout import Entries, Footer, SortContext, block_handles, decode_contents
 from paimon_spark.rows.byte_strings import ByteStrings, Int64s, as_binary, strings_at
 from paimon_spark.rows.murmur import hash_bytes_many
 
-_INDEX, _FILTER = -1, -2
+_INDEX, _FILTER, _KEYS = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class _Index:
-    """The last key of each data block, when the keys of each were used last, and where the blocks are."""
+    """The last key of each data block, and where the blocks are."""
 
     keys: SearchKeys
-    keys_used: Int64s
     blocks: BlockPlaces
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes + 4 * self.keys_used.nbytes
+        return self.keys.nbytes + 3 * self.blocks.offsets.nbytes
 
 
 @dataclass(frozen=True)
@@ -125,38 +124,41 @@ class SortReader:
         ordered = self._order.normalize(wanted)
         index = self._index()
         block_of, _ = search(index.keys, search_keys(ordered, index.keys.form))
-        inside = np.flatnonzero(block_of < len(index.keys_used))
+        inside = np.flatnonzero(block_of < len(index.blocks.offsets))
         inside = inside[np.argsort(block_of[inside], kind="stable")]
         answers = _Answers(len(wanted))
         numbers, borders = np.unique(block_of[inside], return_index=True)
-        found, now = self._memory.priority.find(id(self), numbers.tolist())
-        keys = cast("list[BlockKeys | None]", found)
-        known = np.array([block is not None for block in keys], np.bool_)
-        last_uses = index.keys_used[numbers]
-        index.keys_used[numbers] = now
-        moment = self._memory.blocks.tick()
+        cache, moment = self._memory.priority, self._memory.blocks.tick()
+        with cache.budget.lock:
+            table = cache.get(id(self), _KEYS, functools.partial(KeyTable, len(index.blocks.offsets)))
+            last_use, table.last_use = table.last_use, cache.time
+            known = table.has(numbers)
         for some, places in self._contents.groups(known, borders, len(inside)):
             rows = inside[places]
+            blocks = block_of[rows]
             asked = ordered[rows] if isinstance(ordered, np.ndarray) else ordered.take(to_arrow(rows))
             if known[some[0]]:
-                hits, which, starts, lengths = find([block for block in keys if block is not None], asked)
-                for among, values in self._contents.values(index.blocks, numbers[some][which], starts, lengths):
+                with cache.budget.lock:
+                    hits, starts, lengths = table.find(blocks, asked)
+                for among, values in self._contents.values(index.blocks, blocks[hits], starts, lengths):
                     answers.add(rows[hits[among]], values)
             else:
                 loaded = self._contents.load(index.blocks, numbers[some], moment)
-                hits, which, starts, lengths = find(self._decode(index, numbers[some], last_uses[some], loaded), asked)
-                answers.add(rows[hits], strings_at(loaded.memory, loaded.begins[which] + starts, lengths))
+                keys = self._decode(index.blocks.offsets[numbers[some]], loaded)
+                part, blocks = KeyTable(len(some)), np.searchsorted(numbers[some], blocks)
+                part.add(np.arange(len(some)), *keys)
+                hits, starts, lengths = part.find(blocks, asked)
+                answers.add(rows[hits], strings_at(loaded.memory, loaded.begins[blocks[hits]] + starts, lengths))
+                add = functools.partial(table.add, numbers[some], *keys)
+                cache.grow(id(self), _KEYS, table, part.nbytes, last_use, add)
         return answers.strings()
 
-    def _decode(self, index: _Index, numbers: Int64s, last_uses: Int64s, loaded: Loaded) -> list[BlockKeys]:
-        """The keys of these blocks, used at those times before, offered to the cache."""
-        offsets = index.blocks.offsets[numbers]
+    def _decode(self, offsets: Int64s, loaded: Loaded) -> tuple[Entries, OrderedKeys, Int64s]:
+        """What :meth:`KeyTable.add` asks for of the data blocks at these offsets."""
         entries = decode_contents(self.path, offsets, loaded.memory, loaded.begins, loaded.stops)
-        blocks = keys_of_blocks(entries, self._order.normalize(entries.keys), loaded.begins)
-        cache = self._memory.priority
-        for some in cache.may_take(blocks[0].nbytes, last_uses).tolist():
-            cache.offer(id(self), int(numbers[some]), blocks[some].nbytes, int(last_uses[some]), blocks[some].copy)
-        return blocks
+        if not entries.counts.all():
+            raise CorruptFile(self.path, f"the block at byte {offsets[entries.counts.argmin()]} has no entries")
+        return entries, self._order.normalize(entries.keys), loaded.begins
 
     def _index(self) -> _Index:
         def load() -> _Index:
@@ -165,9 +167,8 @@ class SortReader:
             entries = decode_contents(self.path, offset, loaded.memory, loaded.begins, loaded.stops)
             ordered = self._order.normalize(entries.keys)
             offsets, sizes = block_handles(self.path, entries, self._footer.data_end)
-            never = np.zeros(len(offsets), np.int64)
-            keys = search_keys(ordered, form_of(ordered)).copy()
-            return _Index(keys, never, BlockPlaces(offsets, sizes, never.copy()))
+            blocks = BlockPlaces(offsets, sizes, np.zeros(len(offsets), np.int64))
+            return _Index(search_keys(ordered, form_of(ordered)), blocks)
 
         return self._memory.priority.get(id(self), _INDEX, load)
 
