@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.lookup.key_order import CompactOrder
-from paimon_spark.lookup.key_search import form_of, search, search_keys
+from paimon_spark.lookup.key_search import search, search_keys
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.rows import binary_row, compact_row
 from paimon_spark.rows.byte_strings import Int64s, Mask
@@ -26,7 +26,7 @@ class FileIndex:
     def sort(self, files: Sequence[DataFile]) -> list[DataFile]:
         """Files of a level above 0 in key order."""
         least = self._bounds([file.min_key for file in files])
-        keys = search_keys(least, form_of(least))
+        keys = search_keys(least)
         ranks = np.lexsort((keys.lengths_at(slice(None)), keys.values))
         return [files[i] for i in ranks.tolist()]
 
@@ -35,16 +35,14 @@ class FileIndex:
 
         Requires: ``files`` in key order, their ranges disjoint.
         """
-        bounds = self._bounds([file.max_key for file in files])
-        form = form_of(bounds)
-        return search(search_keys(bounds, form), search_keys(self.order.normalize(keys), form))[0]
+        bounds = search_keys(self._bounds([file.max_key for file in files]))
+        return search(bounds, search_keys(self.order.normalize(keys), bounds.form))[0]
 
     def inside(self, file: DataFile, keys: pa.BinaryArray) -> Mask:
         """Which keys lie between the least and the greatest key of a file."""
-        bounds = self._bounds([file.min_key, file.max_key][: 1 if file.min_key == file.max_key else 2])
-        form = form_of(bounds)
-        at, equal = search(search_keys(bounds, form), search_keys(self.order.normalize(keys), form))
-        inside: Mask = (at == 1) & (len(bounds) == 2) | equal
+        bounds = search_keys(self._bounds([file.min_key, file.max_key][: 1 if file.min_key == file.max_key else 2]))
+        at, equal = search(bounds, search_keys(self.order.normalize(keys), bounds.form))
+        inside: Mask = (at == 1) & (len(bounds.values) == 2) | equal
         return inside
 
     def _bounds(self, rows: Sequence[bytes]) -> pa.BinaryArray | Int64s:

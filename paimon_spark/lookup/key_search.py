@@ -78,40 +78,39 @@ class SearchKeys:
         return int(bad[0]) + 1 if len(bad) else None
 
 
-def form_of(keys: OrderedKeys) -> int:
-    """The narrowest form that holds all of ``keys``."""
-    if isinstance(keys, np.ndarray):
-        return NUMBER
-    longest = int(np.diff(offsets_and_bytes(keys)[0]).max(initial=0))
-    return WORD if longest <= _WIDTH[WORD] else TEXT if longest <= _WIDTH[TEXT] else OBJECT
-
-
-def search_keys(keys: OrderedKeys, form: int) -> SearchKeys:
-    """``keys`` in that form; cut where they are longer than it is wide."""
+def search_keys(keys: OrderedKeys, form: int | None = None) -> SearchKeys:
+    """``keys`` in that form, cut where they are longer than it is wide; in the narrowest that holds all, if None."""
     if isinstance(keys, np.ndarray):
         return SearchKeys(NUMBER, keys, 0)
-    each = np.diff(offsets_and_bytes(keys)[0])
+    offsets, data = offsets_and_bytes(keys)
+    each = offsets[1:] - offsets[:-1]
     lengths = int(each[0]) if len(each) and bool((each == each[0]).all()) else each
+    longest = lengths if isinstance(lengths, int) else int(each.max(initial=0))
+    if form is None:
+        form = _form_of_longest(longest)
     if form == OBJECT:
         texts = np.empty(len(keys), object)
         texts[:] = keys.to_pylist()
         return SearchKeys(OBJECT, texts, lengths)
-    longest = int(each.max(initial=0))
     if longest > _WIDTH[form]:
-        keys = pc.binary_slice(keys, 0, _WIDTH[form])
+        offsets, data = offsets_and_bytes(pc.binary_slice(keys, 0, _WIDTH[form]))
         longest = _WIDTH[form]
-    matrix = _padded(keys, 8 if form == WORD else max(1, longest))
+    matrix = _padded(offsets, data, 8 if form == WORD else max(1, longest))
     if form == WORD:
         return SearchKeys(WORD, matrix.view(">u8").ravel().astype(np.uint64), lengths)
     return SearchKeys(TEXT, matrix.view(f"S{matrix.shape[1]}").ravel(), lengths)
 
 
-def _padded(keys: pa.BinaryArray, width: int) -> Bytes:
-    offsets, data = offsets_and_bytes(keys)
-    lengths = np.diff(offsets)
+def _form_of_longest(longest: int) -> int:
+    return WORD if longest <= _WIDTH[WORD] else TEXT if longest <= _WIDTH[TEXT] else OBJECT
+
+
+def _padded(offsets: Int64s, data: Bytes, width: int) -> Bytes:
     content = data[int(offsets[0]) : int(offsets[-1])]
-    if len(lengths) and (lengths == width).all():
-        return np.ascontiguousarray(content).reshape(len(lengths), width)
+    if len(content) == (len(offsets) - 1) * width:
+        # None is longer, so none is shorter.
+        return content.reshape(-1, width)
+    lengths = np.diff(offsets)
     matrix = np.zeros((len(lengths), width), np.uint8)
     matrix[np.arange(width) < lengths[:, None]] = content
     return matrix

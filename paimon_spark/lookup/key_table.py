@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.lookup.key_search import OrderedKeys, SearchKeys, form_of, search_keys, search_within
+from paimon_spark.lookup.key_search import OrderedKeys, SearchKeys, search_keys, search_within
 from paimon_spark.lookup.sort_layout import Entries
 from paimon_spark.rows.byte_strings import Int64s, Mask
 
@@ -67,7 +67,7 @@ class KeyTable:
     def add(self, blocks: Int64s, entries: Entries, ordered: OrderedKeys, begins: Int64s) -> None:
         """Add the keys of blocks that it has not: their entries, the keys of all of them in the form of their order,
         and where each block's content begins."""
-        keys, counts, before = search_keys(ordered, form_of(ordered)), entries.counts, self._rows
+        keys, counts, before = search_keys(ordered), entries.counts, self._rows
         block_of = np.repeat(np.arange(len(counts)), counts)
         starts = entries.value_starts - begins.astype(np.int32).take(block_of)
         places = np.stack((starts, entries.value_lengths), axis=1)

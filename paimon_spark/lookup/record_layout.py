@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from paimon_spark.rows.byte_strings import (
     EMPTY,
     Bytes,
+    Int32s,
     Int64s,
-    matrix_rows,
     matrix_strings,
     offsets_and_bytes,
     varint,
@@ -39,10 +39,13 @@ def record_size(*columns: pa.BinaryArray) -> int | None:
     """The size of every row's record if each column's strings are of one length; None otherwise, or without rows."""
     size = 0
     for column in columns:
-        lengths = _lengths(column)
-        if not len(lengths) or bool((lengths != lengths[0]).any()):
+        if not len(column):
             return None
-        size += len(varint(int(lengths[0]))) + int(lengths[0])
+        offsets = _offsets(column)
+        length = int(offsets[1] - offsets[0])
+        if bool((offsets[1:] - offsets[:-1] != length).any()):
+            return None
+        size += len(varint(length)) + length
     return size
 
 
@@ -50,16 +53,21 @@ def fill_records(rows: Bytes, *columns: pa.BinaryArray) -> None:
     """Put the rows' records, all of one size, into ``rows``, its last axis a record, the others counting rows."""
     at = 0
     for column in columns:
-        offsets, data = offsets_and_bytes(column)
-        length = int(offsets[1] - offsets[0])
+        offsets = _offsets(column)
+        first, length = int(offsets[0]), int(offsets[1] - offsets[0])
         prefix = np.frombuffer(varint(length), np.uint8)
         rows[..., at : at + len(prefix)] = prefix
         at += len(prefix)
         if length:
             # As items of that many bytes, which NumPy copies faster than rows of single ones.
-            strings = matrix_rows(offsets, data, None, length).view(f"V{length}")
+            strings = np.frombuffer(column.buffers()[2], f"V{length}", len(column), first)
             rows[..., at : at + length].view(strings.dtype)[...] = strings.reshape(*rows.shape[:-1], 1)
         at += length
+
+
+def _offsets(column: pa.BinaryArray) -> Int32s:
+    """As they are in memory, half as many bytes as :func:`offsets_and_bytes` makes of them. Requires: a string."""
+    return np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
 
 
 def _lengths(column: pa.BinaryArray) -> Int64s:

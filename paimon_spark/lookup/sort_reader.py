@@ -20,7 +20,7 @@ from paimon_spark.errors import CorruptFile, InvalidInput, NotFound
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.key_order import KeyOrder
-from paimon_spark.lookup.key_search import OrderedKeys, SearchKeys, form_of, search, search_keys
+from paimon_spark.lookup.key_search import OrderedKeys, SearchKeys, search, search_keys
 from paimon_spark.lookup.key_table import KeyTable
 from paimon_spark.lookup.local_file import LocalFile
 from paimon_spark.lookup.sidecar import Sidecar, missing_context
@@ -168,7 +168,7 @@ class SortReader:
             ordered = self._order.normalize(entries.keys)
             offsets, sizes = block_handles(self.path, entries, self._footer.data_end)
             blocks = BlockPlaces(offsets, sizes, np.zeros(len(offsets), np.int64))
-            return _Index(search_keys(ordered, form_of(ordered)), blocks)
+            return _Index(search_keys(ordered), blocks)
 
         return self._memory.priority.get(id(self), _INDEX, load)
 

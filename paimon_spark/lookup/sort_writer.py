@@ -11,7 +11,7 @@ from paimon_spark.errors import InvalidInput, StorageError
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.key_order import KeyOrder
-from paimon_spark.lookup.key_search import form_of, search_keys
+from paimon_spark.lookup.key_search import search_keys
 from paimon_spark.lookup.local_file import NewFile
 from paimon_spark.lookup.page_checksums import PageChecksums
 from paimon_spark.lookup.record_layout import fill_records, record_size, records
@@ -126,8 +126,11 @@ class SortWriter:
         if self._bloom is not None:
             self._hashes.append(hash_bytes_many(keys))
         # Pieces stay in the processor's cache from here to the write.
-        ends = offsets_and_bytes(keys)[0] + offsets_and_bytes(values)[0]
         at, piece = 0, max(_PIECE, 4 * self._block_size)
+        if keys.nbytes + values.nbytes <= piece:
+            self._put_piece(keys, values, True)
+            return
+        ends = offsets_and_bytes(keys)[0] + offsets_and_bytes(values)[0]
         while at < len(keys):
             stop = max(at + 1, int(np.searchsorted(ends, ends[at] + piece, side="right")) - 1)
             at += self._put_piece(keys[at:stop], values[at:stop], stop == len(keys))
@@ -155,7 +158,7 @@ class SortWriter:
 
     def _refuse_unsorted(self, keys: pa.BinaryArray) -> None:
         ordered = self._order.normalize(keys)
-        bad = search_keys(ordered, form_of(ordered)).first_unsorted()
+        bad = search_keys(ordered).first_unsorted()
         if bad is not None:
             before, key = keys[bad - 1].as_py()[:64].hex(), keys[bad].as_py()[:64].hex()
             raise InvalidInput(f"keys of a sort file must ascend without repeats, but {key} came after {before}")

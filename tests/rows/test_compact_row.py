@@ -15,7 +15,7 @@ import pytest
 from paimon_spark.errors import CorruptFile
 from paimon_spark.files.key_values import KeyValues
 from paimon_spark.lookup.key_order import CompactOrder
-from paimon_spark.lookup.key_search import form_of, search_keys
+from paimon_spark.lookup.key_search import search_keys
 from paimon_spark.lookup.value_processor import ValueProcessor
 from paimon_spark.rows.compact_row import decode, encode
 from paimon_spark.types import BINARIES, TIMESTAMPS, DataField, DataType, arrow_type, parse_type
@@ -154,7 +154,7 @@ def test_order_is_javas(golden: Path, version: str) -> None:
         # Distinct values may be equal in a type of less precision; Java lists them in their order all the same.
         keys = pa.array(list(dict.fromkeys(encode(columns, types).to_pylist())), pa.binary())
         ordered = CompactOrder(types).normalize(keys)
-        assert search_keys(ordered, form_of(ordered)).first_unsorted() is None, case
+        assert search_keys(ordered).first_unsorted() is None, case
         checked += 1
     assert checked > 20
 
@@ -164,7 +164,7 @@ def test_order_of_strings_with_zeros_before_another_column() -> None:
     texts = [b"", b"\x00", b"\x00\x00", b"\x00\x01", b"\x01", b"a", b"a\x00", b"a\x00b", b"ab"]
     columns = [pa.array([t for t in texts for _ in range(3)], pa.binary()), pa.array([-1, 0, 1] * 9, pa.int32())]
     ordered = CompactOrder(types).normalize(encode(columns, types))
-    assert search_keys(ordered, form_of(ordered)).first_unsorted() is None
+    assert search_keys(ordered).first_unsorted() is None
 
 
 def test_damaged_rows_are_refused() -> None:
