@@ -46,10 +46,12 @@ _FRAME_HEADS = {
 
 
 class Codec(Protocol):
-    """Packs and unpacks blocks; ``identity`` is its number in a sort file's block trailer."""
+    """Packs and unpacks blocks; ``identity`` is its number in a sort file's block trailer. ``chains``: blocks one after
+    another are a block of all their bytes, to Java too."""
 
     name: str
     identity: int
+    chains: bool
 
     def compress(self, data: bytes | memoryview) -> bytes:
         """The block in Java's framing."""
@@ -77,6 +79,7 @@ class Lz4:
 
     name = "lz4"
     identity = LZ4
+    chains = False
 
     def __init__(self) -> None:
         self._codec = pa.Codec("lz4_raw")
@@ -110,6 +113,7 @@ class Zstd:
 
     name = "zstd"
     identity = ZSTD
+    chains = True
 
     def __init__(self, level: int = 1) -> None:
         self._codec = pa.Codec("zstd")

@@ -17,6 +17,9 @@ The whole file may be cut into pages, each compressed on its own; without compre
 
     page    int32 big-endian compressed length | compressed bytes (see ``compression``)
 
+The compressed bytes of a page may be *pieces*, one after another, each of so many bytes compressed on their own. To
+Java, and to whoever does not know of them, they are one page. The length before a page belongs to its first piece.
+
 Nothing in the file says where the sections are: that is the context. All positions in it count uncompressed bytes;
 ``page_starts`` are positions in the file itself.
 
@@ -25,13 +28,16 @@ Source: ``HashLookupStoreWriter``, ``HashLookupStoreReader``, ``HashContext`` of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.sidecar import Checksums, Sidecar
+from paimon_spark.rows.byte_strings import Int64s
+
+_BESIDE_HEADER = ("checksums", "page_starts", "piece_starts")
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,8 @@ class HashContext:
     """Where everything is in a hash file. The tuples of the middle block have one entry a key length, from 0 on.
 
     ``bloom_keys`` is 0 when there is no filter. ``length`` is the uncompressed size. ``page_starts`` is None when the
-    file is not compressed. ``checksums`` holds a CRC-32 of each page as it is in the file; files made by Java have
-    none.
+    file is not compressed. ``checksums`` holds a CRC-32 of each page as it is in the file, of each piece where
+    ``piece_size`` is given; ``piece_starts`` are their positions in the file. Files made by Java have none of these.
     """
 
     bloom_keys: int
@@ -56,31 +62,49 @@ class HashContext:
     page_starts: tuple[int, ...] | None = None
     file_size: int | None = None
     checksums: Checksums | None = None
+    piece_size: int | None = None
+    piece_starts: Int64s | None = None
 
     def sidecar(self) -> Sidecar:
-        """This context in its form beside the file."""
-        header = {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("checksums", "page_starts")
-        }
-        header["page_starts"] = None if self.page_starts is None else list(self.page_starts)
-        checksums = np.empty(0, np.uint32) if self.checksums is None else self.checksums
-        return Sidecar({"kind": "hash", **header}, checksums)
+        """This context in its form beside the file: where there are pieces, the size of each in the file follows the
+        checksums and stands for all starts."""
+        header = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _BESIDE_HEADER}
+        parts = np.empty(0, np.uint32) if self.checksums is None else self.checksums
+        if self.piece_starts is None:
+            header["page_starts"] = None if self.page_starts is None else list(self.page_starts)
+        else:
+            borders = np.append(self.piece_starts, self.file_size or 0)
+            parts = np.concatenate((parts, np.diff(borders).astype(np.uint32)))
+        return Sidecar({"kind": "hash", **header}, parts)
 
     @staticmethod
     def from_sidecar(path: str, sidecar: Sidecar) -> HashContext:
         """The context that lay beside the file at ``path``.
 
-        :raises CorruptFile: a field is missing
+        :raises CorruptFile: a field is missing, or there are not as many checksums as pieces
         """
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in sidecar.header.items()
+            if name != "kind"
+        }
         try:
-            fields: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in sidecar.header.items()
-                if name != "kind"
-            }
-            return HashContext(**fields, checksums=sidecar.checksums)
-        except TypeError as problem:
+            piece_size = fields.pop("piece_size", None)
+            if piece_size is None:
+                return HashContext(**fields, checksums=sidecar.checksums)
+            checksums, sizes = np.split(sidecar.checksums, 2)
+            return HashContext(**fields, checksums=checksums).with_pieces(piece_size, sizes.astype(np.int64))
+        except (TypeError, ValueError, ZeroDivisionError) as problem:
             raise CorruptFile(path, f"its context is incomplete: {problem}") from problem
+
+    def with_pieces(self, piece_size: int, sizes: Int64s) -> HashContext:
+        """This context for a compressed file of pieces of ``piece_size`` bytes, of these sizes in the file.
+
+        :raises ValueError: no such pieces make up a page
+        """
+        starts = np.cumsum(sizes) - sizes
+        pages = tuple(starts[:: self.page_size // piece_size].tolist())
+        return replace(self, page_starts=pages, piece_size=piece_size, piece_starts=starts)
 
     def check(self, path: str) -> None:
         """Refuse a context whose sections do not follow one another within ``length``.
@@ -90,7 +114,8 @@ class HashContext:
         lists = (self.slot_sizes, self.slots, self.index_offsets, self.data_offsets)
         ok = all(len(entries) == len(self.key_counts) for entries in lists)
         at = self.bloom_bytes
-        ok = ok and at >= 0 and self.page_size > 0
+        piece = self.page_size if self.piece_size is None else self.piece_size
+        ok = ok and at >= 0 and 0 < piece <= self.page_size and self.page_size % piece == 0
         for length, count in enumerate(self.key_counts if ok else ()):
             if count:
                 ok = ok and self.index_offsets[length] == at and 0 < count <= self.slots[length]

@@ -74,7 +74,7 @@ class HashReader:
             self._file.close()
             raise
         self._memory = memory
-        self._space = AddressSpace(memory.pages, self.context.length, self.context.page_size, pages.load)
+        self._space = AddressSpace(memory.pages, self.context.length, pages.size, pages.load)
         self._records = Records(path, self._space)
 
     @property

@@ -253,7 +253,7 @@ class HashWriter:
             placed.complete(out)
         else:
             self._copy_values()
-        return HashContext(
+        context = HashContext(
             0 if self._bloom is None else self._bloom.keys,
             self._bloom_bytes,
             tuple(counts),
@@ -264,9 +264,12 @@ class HashWriter:
             end,
             out.page_size,
             "none" if out.codec is None else out.codec.name,
-            None if out.codec is None else tuple(out.page_starts),
+            None,
             out.file.size,
             np.array(out.checksums, np.uint32),
+        )
+        return (
+            context if out.codec is None else context.with_pieces(out.piece_size, np.array(out.piece_sizes, np.int64))
         )
 
     def _add_bloom(self) -> None:

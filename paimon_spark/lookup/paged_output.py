@@ -14,6 +14,7 @@ If a file comes out otherwise than its writer was told, its values are read back
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 
 from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile
@@ -23,17 +24,23 @@ from paimon_spark.lookup.local_file import NewFile
 _MOST_IN_MEMORY = 2**26
 _CHECKED = 4096
 """Bytes under one checksum where nothing is compressed; no more need to be read for one value."""
+_PIECE = 16384
+"""Bytes that are compressed and checked by themselves where a page can be cut. A smaller piece costs less to read for
+one value, and more to write: 64 KB take 28 µs whole, 44 in pieces of 16 KB, 62 in pieces of 8 KB."""
 _PREFIX = 4
 
 
 class PagedOutput:
-    """Appends to the file in pages: counts a checksum of each and compresses it where a codec is given."""
+    """Appends to the file in pages: cuts each into pieces, compresses them where a codec is given and counts a checksum
+    of each."""
 
     def __init__(self, file: NewFile, codec: Codec | None, page_size: int) -> None:
         self.file = file
         self.codec = codec
         self.page_size = min(page_size, _CHECKED) if codec is None else page_size
-        self.page_starts: list[int] = []
+        cut = codec is not None and codec.chains and page_size % _PIECE == 0
+        self.piece_size = _PIECE if cut else self.page_size
+        self.piece_sizes: list[int] = []
         self.checksums: list[int] = []
         self.rest = bytearray()
 
@@ -61,12 +68,13 @@ class PagedOutput:
             self.checksums += [crc32(pages[at : at + size]) for at in range(0, len(pages), size)]
             self.file.append(pages)
             return
+        compress, cut = self.codec.compress, self.piece_size
         for at in range(0, len(pages), size):
-            packed = self.codec.compress(pages[at : at + size])
-            page = len(packed).to_bytes(_PREFIX, "big") + packed
-            self.page_starts.append(self.file.size)
-            self.checksums.append(crc32(page))
-            self.file.append(page)
+            pieces = [compress(pages[i : i + cut]) for i in range(at, min(at + size, len(pages)), cut)]
+            pieces[0] = sum(map(len, pieces)).to_bytes(_PREFIX, "big") + pieces[0]
+            self.piece_sizes += map(len, pieces)
+            self.checksums += map(crc32, pieces)
+            self.file.append(b"".join(pieces))
 
 
 class PlacedValues:
@@ -117,12 +125,12 @@ class PlacedValues:
         out.finish()
         out.checksums += self._pages.checksums
         if out.codec is not None:
-            out.page_starts += [out.file.size + at for at in self._pages.page_starts]
-            for piece in self._pages.file.content(0):
-                out.file.append(piece)
+            out.piece_sizes += self._pages.piece_sizes
+            for part in self._pages.file.content(0):
+                out.file.append(part)
 
     def content(self) -> Iterator[bytes | memoryview]:
-        """All bytes that were appended, in pieces.
+        """All bytes that were appended, in parts.
 
         :raises CorruptFile: the temporary file does not hold what was written
         :raises StorageError: the disk fails
@@ -134,15 +142,17 @@ class PlacedValues:
     def _unpacked(self) -> Iterator[bytes]:
         pages = self._pages
         assert pages.codec is not None
-        ends = [*pages.page_starts, pages.file.size][1:]
-        for start, end, checksum in zip(pages.page_starts, ends, pages.checksums, strict=True):
-            page = pages.file.read(start, end - start)
+        start, count = 0, pages.page_size // pages.piece_size
+        for at in range(0, len(pages.piece_sizes), count):
+            borders = [0, *accumulate(pages.piece_sizes[at : at + count])]
+            page = pages.file.read(start, borders[-1])
             try:
-                if crc32(page) != checksum:
+                if [crc32(page[i:j]) for i, j in pairwise(borders)] != pages.checksums[at : at + count]:
                     raise ValueError("its checksum does not match")
                 yield bytes(pages.codec.decompress(memoryview(page)[_PREFIX:], pages.page_size))
             except ValueError as problem:
                 raise CorruptFile(pages.file.path, f"the page at byte {start}: {problem}") from problem
+            start += len(page)
 
     def discard(self) -> None:
         """Delete the temporary file, if it is not the file itself by now."""

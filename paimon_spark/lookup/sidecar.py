@@ -8,7 +8,8 @@ Little-endian::
     before
 
 The header's ``kind`` is ``hash`` or ``sort``; the rest belongs to that kind (``HashContext``, ``SortContext``), as does
-the meaning of *part*. It is written after the file is complete, so a file with a valid sidecar is complete.
+the meaning of *part*, and what may follow the checksums. It is written after the file is complete, so a file with a
+valid sidecar is complete.
 """
 
 from __future__ import annotations

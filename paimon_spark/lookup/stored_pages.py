@@ -1,13 +1,14 @@
 """The pages of a hash file as they lie on disk: read, checked and unpacked, many at a time. Format: ``hash_layout``.
 
+A page is here what can be read by itself: a piece of what Java takes for a page, if that was written in pieces.
+
 A batch of lookups asks for thousands of single pages all over the file. What is done for each page is a few calls that
 ``map`` makes: one read into its place and one checksum. Where compressed pages have checksums they are unpacked
-together, at half the price.
+together, at half the price and less.
 """
 
 from __future__ import annotations
 
-import struct
 from itertools import pairwise
 
 import numpy as np
@@ -17,27 +18,29 @@ from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.compression import codec
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.local_file import LocalFile
-from paimon_spark.rows.byte_strings import Bytes, Int64s
+from paimon_spark.rows.byte_strings import Bytes, Int64s, rows_at
 
-_PAGE_LENGTH = struct.Struct(">i")
+_PREFIX = 4
 
 
 class StoredPages:
-    """The pages of one file. Every byte that it hands out was checked after it was read."""
+    """The pages of one file, each of ``size`` bytes when unpacked. Every byte that it hands out was checked after it
+    was read."""
 
     def __init__(self, file: LocalFile, context: HashContext) -> None:
         """The pages of ``file``, which stays the caller's.
 
         :raises CorruptFile: the file has not the size or the pages that its context names
         """
-        self._file = file
         context.check(file.path)
+        self._file = file
         self._codec = codec(context.compression)
-        self._size = context.page_size
+        self.size = context.piece_size or context.page_size
+        self._together = context.page_size // self.size
         self._length = context.length
         self._checksums = context.checksums
         self._check_size(context)
-        self._starts = self._page_starts(context)
+        self._starts = np.empty(0, np.int64) if self._codec is None else self._page_starts(context)
 
     def load(self, pages: Int64s, room: Bytes) -> Bytes:
         """The bytes of these pages, ascending, one after another: at the start of ``room`` or in memory of their own.
@@ -45,8 +48,8 @@ class StoredPages:
         :raises CorruptFile: a page is damaged or cut off
         :raises StorageError: the disk fails, or the file is closed
         """
-        begins = pages * self._size
-        lengths = np.minimum(begins + self._size, self._length) - begins
+        begins = pages * self.size
+        lengths = np.minimum(begins + self.size, self._length) - begins
         if self._codec is None:
             memory = room[: int(lengths.sum())]
             self._read(pages, begins, lengths, memory)
@@ -54,11 +57,11 @@ class StoredPages:
         begins = self._starts.take(pages)
         packed = self._starts.take(pages + 1) - begins
         stored = np.empty(int(packed.sum()), np.uint8)
-        parts = self._read(pages, begins, packed, stored)
-        return self._unpack(pages, parts, lengths.tolist())
+        self._read(pages, begins, packed, stored)
+        return self._unpack(pages, stored, packed, lengths.tolist())
 
-    def _read(self, pages: Int64s, begins: Int64s, lengths: Int64s, memory: Bytes) -> list[memoryview]:
-        """Fill ``memory`` with the pages as they are stored and check them; the memory of each."""
+    def _read(self, pages: Int64s, begins: Int64s, lengths: Int64s, memory: Bytes) -> None:
+        """Fill ``memory`` with the pages as they are stored and check them."""
         view = memory.data
         borders = [0, *np.cumsum(lengths).tolist()]
         parts = [view[start:stop] for start, stop in pairwise(borders)]
@@ -76,13 +79,21 @@ class StoredPages:
             if found != expected:
                 at = next(i for i, (one, other) in enumerate(zip(found, expected, strict=True)) if one != other)
                 raise CorruptFile(self._file.path, f"the checksum of page {int(pages[at])} does not match")
-        return parts
 
-    def _unpack(self, pages: Int64s, parts: list[memoryview], lengths: list[int]) -> Bytes:
-        """The pages, of these ``lengths``, that are packed in ``parts``."""
+    def _unpack(self, pages: Int64s, stored: Bytes, packed: Int64s, lengths: list[int]) -> Bytes:
+        """The pages, of these ``lengths``, that are in ``stored``, each ``packed`` bytes long."""
         assert self._codec is not None
         try:
-            blocks = [_block(part) for part in parts]
+            ends = np.cumsum(packed)
+            starts = ends - packed
+            if self._together == 1:
+                if int(packed.min()) < _PREFIX:
+                    raise ValueError("a page has no length")
+                if bool((rows_at(stored, starts, _PREFIX).view(">i4").ravel() != packed - _PREFIX).any()):
+                    raise ValueError("its length is wrong")
+            starts[pages % self._together == 0] += _PREFIX
+            view = stored.data
+            blocks = [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
             if self._checksums is not None:
                 return np.frombuffer(self._codec.decompress_all(blocks, lengths), np.uint8)
             # Unpacked together, one damaged block could pass for another's bytes.
@@ -95,23 +106,15 @@ class StoredPages:
         expected = context.length if context.file_size is None and self._codec is None else context.file_size
         if expected is not None and self._file.size != expected:
             raise CorruptFile(self._file.path, f"it has {self._file.size} bytes, not {expected}")
-        pages = -(-context.length // context.page_size)
-        if context.checksums is not None and len(context.checksums) != pages:
+        if self._checksums is not None and len(self._checksums) != -(-self._length // self.size):
             raise CorruptFile(self._file.path, "its context has checksums of another number of pages")
 
     def _page_starts(self, context: HashContext) -> Int64s:
         """Where the compressed pages start, and where the last one ends."""
-        if self._codec is None:
-            return np.empty(0, np.int64)
-        starts = np.array([*(context.page_starts or ()), self._file.size], np.int64)
-        pages = -(-context.length // context.page_size)
-        if len(starts) != pages + 1 or bool((np.diff(starts) < 0).any()) or (pages and starts[0]):
+        starts = (context.page_starts or ()) if context.piece_starts is None else context.piece_starts
+        borders = np.array([*starts, self._file.size], np.int64)
+        pages = -(-self._length // self.size)
+        ascending = not (np.diff(borders) < 0).any() and (not pages or borders[0] == 0)
+        if len(borders) != pages + 1 or not ascending or (self._together > 1 and self._checksums is None):
             raise CorruptFile(self._file.path, "its context names other pages than the file has")
-        return starts
-
-
-def _block(stored: memoryview) -> memoryview:
-    """The compressed bytes of a stored page."""
-    if len(stored) < _PAGE_LENGTH.size or _PAGE_LENGTH.unpack_from(stored)[0] != len(stored) - _PAGE_LENGTH.size:
-        raise ValueError("its length is wrong")
-    return stored[_PAGE_LENGTH.size :]
+        return borders

@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile
+from paimon_spark.lookup import HashLookupStore, paged_output
 from paimon_spark.lookup.block_cache import LookupMemory
-from paimon_spark.lookup.sidecar import sidecar_path
+from paimon_spark.lookup.hash_layout import HashContext
+from paimon_spark.lookup.sidecar import Sidecar, sidecar_path
 from tests.lookup.stores import COMPRESSIONS, KINDS, build, reader
 
 PAIRS = {b"key %04d" % i: b"value %d" % (i * i) * (i % 4) for i in range(120)} | {b"%d" % i: b"x" for i in range(20)}
@@ -51,6 +58,11 @@ def test_one_flipped_bit_anywhere(kind: str, compression: str, rate: float | Non
                 file.write(whole[at : at + 1])
             file.flush()
     assert not refused_or_right(kind, path)
+
+
+def test_one_flipped_bit_anywhere_in_pages_of_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paged_output, "_PIECE", 128)
+    test_one_flipped_bit_anywhere("hash", "zstd", 0.05, tmp_path)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -143,3 +155,57 @@ def test_a_missing_sidecar_and_links_are_refused(kind: str, tmp_path: Path) -> N
     Path(sidecar_path(str(tmp_path / "file"))).unlink()
     with pytest.raises(CorruptFile, match="context is missing"):
         reader(kind, tmp_path / "file")
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_a_context_without_pieces_is_read_by_pages(
+    compression: str, checked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Java makes them, and this package made them before it wrote pieces."""
+    monkeypatch.setattr(paged_output, "_PIECE", 128)
+    path = tmp_path / "file"
+    build("hash", path, PAIRS, 0.05, compression, page_size=512)
+    context = HashContext.from_sidecar(str(path), Sidecar.read(str(path), "hash"))
+    assert context.page_starts is not None
+    content = path.read_bytes()
+    pages = [content[start:stop] for start, stop in pairwise((*context.page_starts, len(content)))]
+    checksums = np.array([crc32(page) for page in pages], np.uint32) if checked else None
+    older = replace(context, piece_size=None, piece_starts=None, checksums=checksums)
+    if checked:
+        Path(sidecar_path(str(path))).unlink()
+        older.sidecar().write(str(path))
+        assert not refused_or_right("hash", path)
+    for start in context.page_starts[:3]:
+        opened = HashLookupStore.reader(str(path), older, LookupMemory(0))
+        assert opened.get_many(WANTED).to_pylist() == [PAIRS.get(key) for key in WANTED]
+        path.write_bytes(
+            content[:start] + bytes([*content[start : start + 3], content[start + 3] ^ 1]) + content[start + 4 :]
+        )
+        with pytest.raises(CorruptFile, match="file"):
+            opened.get_many(WANTED)
+        opened.close()
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"piece_size": 100},
+        {"piece_size": 0},
+        {"piece_size": 1024},
+        {"piece_size": 256},
+        {"checksums": None},
+        {"compression": "none"},
+        {"page_starts": None, "piece_starts": None},
+    ],
+)
+def test_pieces_that_do_not_fit_the_file_are_refused(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paged_output, "_PIECE", 128)
+    path = tmp_path / "file"
+    build("hash", path, PAIRS, 0.05, "zstd", page_size=512)
+    context = HashContext.from_sidecar(str(path), Sidecar.read(str(path), "hash"))
+    with pytest.raises(CorruptFile, match="file"):
+        HashLookupStore.reader(str(path), replace(context, **change)).get_many(WANTED)

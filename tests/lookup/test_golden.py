@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.lookup import HashLookupStore, SortLookupStore
+from paimon_spark.lookup import HashLookupStore, SortLookupStore, paged_output
 from paimon_spark.lookup.bloom_filter import BloomFilter, filter_bytes
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.key_order import BYTEWISE
@@ -104,8 +104,9 @@ def test_filter_sizes(keys: int, rate: float, size: int) -> None:
     assert filter_bytes(keys, rate) == size
 
 
-def test_java_reads_what_is_written_here(java: JavaPaimon, tmp_path: Path) -> None:
-    """Every compression, with and without a filter, in files of many pages."""
+def test_java_reads_what_is_written_here(java: JavaPaimon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every compression, with and without a filter, in files of many pages; those of zstd in four pieces."""
+    monkeypatch.setattr(paged_output, "_PIECE", 256)
     stores = JavaStores(java)
     pairs = {b"key %06d" % (i * 7): b"value %d" % (i // 3) * (i % 5) for i in range(400)}
     pairs |= {b"%d" % i: b"short" for i in range(50)}

@@ -43,6 +43,7 @@ def on_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(hash_writer, "_PIECE", 100)
     monkeypatch.setattr(hash_writer, "_COPY", 1000)
     monkeypatch.setattr(paged_output, "_MOST_IN_MEMORY", 1000)
+    monkeypatch.setattr(paged_output, "_PIECE", 1024)
     monkeypatch.setattr(local_file, "_COPY", 1000)
     return monkeypatch
 
