@@ -153,9 +153,11 @@ def seal_block(entries: memoryview, tail: bytes, packer: Codec | None) -> tuple[
 
 def seal_plain_blocks(blocks: Bytes) -> None:
     """Write the trailers of blocks, the rows of a matrix whose contents are complete, as not compressed."""
-    stop = blocks.shape[1] - TRAILER.size
+    width = blocks.shape[1]
+    stop = width - TRAILER.size
     blocks[:, stop] = NONE
-    checksums = [crc32(block[: stop + 1]) for block in blocks]
+    view = blocks.reshape(-1).data
+    checksums = list(map(crc32, [view[at : at + stop + 1] for at in range(0, blocks.size, width)]))
     blocks[:, stop + 1 :] = np.array(checksums, "<u4").view(np.uint8).reshape(-1, 4)
 
 

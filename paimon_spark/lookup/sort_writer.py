@@ -39,6 +39,7 @@ _BUFFERED_ROWS = 4096
 _BATCH_BYTES = 2**29
 _PIECE = 2**21
 _NO_STARTS = np.empty(0, np.int64)
+_NOTHING = strings([], pa.binary())
 
 
 class SortWriter:
@@ -55,9 +56,9 @@ class SortWriter:
         self._order = order
         self._waiting: list[tuple[bytes, bytes]] = []
         self._last_key: pa.BinaryArray | None = None
-        self._rest_keys = strings([], pa.binary())
-        self._rest_values = strings([], pa.binary())
-        self._index_keys = [strings([], pa.binary())]
+        self._rest_keys = _NOTHING
+        self._rest_values = _NOTHING
+        self._index_keys = [_NOTHING]
         self._index_offsets = [np.empty(0, np.int64)]
         self._index_sizes = [np.empty(0, np.int64)]
         self._longest = 0
@@ -128,24 +129,26 @@ class SortWriter:
         # Pieces stay in the processor's cache from here to the write.
         at, piece = 0, max(_PIECE, 4 * self._block_size)
         if keys.nbytes + values.nbytes <= piece:
-            self._put_piece(keys, values, True)
+            self._put_piece(keys, values, True, None)
             return
+        size = record_size(keys, values)
         ends = offsets_and_bytes(keys)[0] + offsets_and_bytes(values)[0]
         while at < len(keys):
             stop = max(at + 1, int(np.searchsorted(ends, ends[at] + piece, side="right")) - 1)
-            at += self._put_piece(keys[at:stop], values[at:stop], stop == len(keys))
+            at += self._put_piece(keys[at:stop], values[at:stop], stop == len(keys), size)
 
-    def _put_piece(self, keys: pa.BinaryArray, values: pa.BinaryArray, last: bool) -> int:
+    def _put_piece(self, keys: pa.BinaryArray, values: pa.BinaryArray, last: bool, size: int | None) -> int:
         """Write the blocks that these rows fill, behind those that wait; keep the rest of the ``last`` piece, or of one
-        that fills no block. How many rows need not be put again."""
+        that fills no block. How many rows need not be put again. ``size`` is that of all their records, if known."""
         count, waiting = len(keys), len(self._rest_keys)
         if waiting:
             keys = pa.concat_arrays([self._rest_keys, keys])
             values = pa.concat_arrays([self._rest_values, values])
-        size = record_size(keys, values)
+        if waiting or size is None:
+            size = record_size(keys, values)
         done = self._write_full_blocks(keys, values) if size is None else self._write_alike(keys, values, size)
         if done and not last:
-            self._rest_keys = self._rest_values = strings([], pa.binary())
+            self._rest_keys = self._rest_values = _NOTHING
             return done - waiting
         self._rest_keys, self._rest_values = _copy(keys[done:]), _copy(values[done:])
         return count
@@ -271,5 +274,4 @@ def _whole_block(entries: pa.BinaryArray) -> tuple[memoryview, bytes]:
 
 def _copy(some: pa.BinaryArray) -> pa.BinaryArray:
     """The same strings, no longer holding on to the batch that they were cut from."""
-    none = strings([], pa.binary())
-    return pa.concat_arrays([some, none]) if len(some) else none
+    return pa.concat_arrays([some, _NOTHING]) if len(some) else _NOTHING
