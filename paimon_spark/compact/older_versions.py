@@ -31,6 +31,7 @@ from paimon_spark.merge.keys import normalize
 from paimon_spark.merge.sections import file_key_ranges
 from paimon_spark.merge.sorted_merge import merge_runs
 from paimon_spark.metadata.data_file import DataFile
+from paimon_spark.predicate import Predicate
 
 SCAN_RATIO = 64
 """Stored rows for each new key up to which the stored keys are scanned."""
@@ -42,12 +43,13 @@ Positions = dict[str, BitMap]
 @dataclass(frozen=True)
 class OlderVersions:
     """Searches ``upper``, the runs above the output level; ``lookup`` opens the bucket's lookup files (None: it always
-    scans)."""
+    scans). Of new keys, only those that satisfy ``wanted``, a predicate on key columns, are searched."""
 
     files: BucketFiles
     vectors: DeletionVectorMaintainer
     upper: Sequence[LevelRun]
     lookup: Callable[[], LookupLevels] | None
+    wanted: Predicate | None = None
 
     def of(self, new: Sequence[DataFile]) -> Positions:
         """The rows that have a key of the files ``new``, which may overlap.
@@ -85,7 +87,10 @@ class OlderVersions:
         """The keys of those files in order, each once."""
         fields = self.files.schema.key_fields
         runs = [self.files.read(file, fields, sequence=False, deletion=self.vectors.vector(file.name)) for file in new]
-        return merge_runs(runs, fields, Deduplicate())
+        for keys in merge_runs(runs, fields, Deduplicate()):
+            values = keys.values if self.wanted is None else keys.values.filter(self.wanted.mask(keys.values))
+            if values.num_rows:
+                yield KeyValues(values)
 
     def _look_up(self, lookup: LookupLevels, new_keys: Iterator[KeyValues], found: Positions) -> None:
         start = self.upper[0].level
@@ -103,7 +108,8 @@ class OlderVersions:
         """
         types = [f.type for f in self.files.schema.key_fields]
         stored = self._stored_keys(run)
-        new, old = _next_keys(new_keys), next(stored, None)
+        new = _next_keys(new_keys)
+        old = None if new is None else next(stored, None)
         while new is not None and old is not None:
             both = normalize(pa.concat_tables([new, old.keys]).columns, types)
             wanted, there = both[: new.num_rows], both[new.num_rows :]

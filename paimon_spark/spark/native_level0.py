@@ -63,7 +63,8 @@ class CoveredSection:
         return sum(file.row_count for file in self.upper) if self.new else 0
 
     def older(self, scan: Scan) -> Positions:
-        """Where in ``upper`` the rows are that have a key of ``new``, without those that are deleted already.
+        """Where in ``upper`` the rows are that have a key of ``new``, without those that are deleted already, and those
+        whose key the filter does not want.
 
         :raises NotFound: a file is gone, because the snapshot has expired
         :raises CorruptFile: a file is damaged
@@ -80,8 +81,9 @@ class CoveredSection:
         files = BucketFiles(scan.metadata, schema, split.partition, split.bucket)
         vectors = DeletionVectorMaintainer(scan.metadata, (*self.new, *self.upper), split.deletions)
         levels = Levels.of(self.upper, schema.options, [f.type for f in schema.key_fields])
+        wanted = scan.predicate and scan.predicate.restricted({f.name for f in schema.key_fields})
         with scan.expiry_explained():
-            return OlderVersions(files, vectors, levels.runs, None).of(self.new)
+            return OlderVersions(files, vectors, levels.runs, None, wanted).of(self.new)
 
     def rest(self, schema: TableSchema, older: Positions) -> tuple[Section, Positions]:
         """The section that the Python source reads, and the rows that it reads of files above level 0."""

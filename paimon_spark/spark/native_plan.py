@@ -63,8 +63,8 @@ class NativeFile:
 
 @dataclass(frozen=True)
 class NativePlan:
-    """``files`` are for Spark's reader, ``rest`` for the Python source; together they are the scan. ``older`` has the
-    older versions of rows of level 0 in each section of which level 0 alone is left."""
+    """``files`` are for Spark's reader, ``rest`` for the Python source; together they are the scan. ``older`` has, for
+    each section parted between the two, where the older versions of its rows at level 0 are."""
 
     files: tuple[NativeFile, ...]
     rest: tuple[Split, ...]

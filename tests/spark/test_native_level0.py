@@ -74,7 +74,7 @@ def _native_splits(scan: Scan, plan: NativePlan) -> list[Split]:
     ]
 
 
-@pytest.mark.parametrize("number", range(sized(20, 2000)))
+@pytest.mark.parametrize("number", range(sized(10, 2000)))
 def test_both_parts_of_random_tables_are_the_table(tmp_path: Path, number: int) -> None:
     rng = seeded(f"level 0 {number}")
     case = CASES[number % len(CASES)]
@@ -295,6 +295,20 @@ def test_only_what_the_merge_needs_is_read_of_upper_files(path: str) -> None:
     upper = {file.name for file in split.files if file.level > 0}
     assert len(upper) == 2 < len(plan.files)
     assert {name: len(rows) for name, rows in split.chosen.items()} == dict.fromkeys(upper, 1)
+
+
+def test_only_keys_that_the_filter_wants_are_searched(path: str) -> None:
+    table = _compacted(path)
+    (upper,) = Path(path).rglob("data-*")
+    table.append(_keyed([3, 5, 900]))
+    assert [list(f.older) for f in plan_of(table, filters=[("id", ">", 3)]).files] == [[5]]
+    for filters in ([("id", "=", 5)], [("id", ">", 3), ("v", "=", 1)], [[("id", "=", 3)], [("v", "is null")]]):
+        _, rows = _both_parts(table, ["id"], filters)
+        assert_same_rows(rows, table.read(["id"], filters))
+    upper.unlink()
+    assert plan_of(table, filters=[("id", "=", 4)]).files
+    with pytest.raises(NotFound):
+        plan_of(table, filters=[("id", "=", 5)])
 
 
 def test_tasks_get_a_plain_scan(path: str) -> None:

@@ -419,7 +419,9 @@ def test_settings_of_the_session_change_no_answer(spark: Any, path: str, setting
         made.append({"id": -1, **old})
         table.append(pa.table([pa.array([r.get(f.name) for r in made], f.type) for f in schema], schema=schema))
         table.compact()
+    table.append(table.read(filters=[("id", "in", [-1, 18, 19])]))
     assert any(f.deletion for f in plan_of(table).files)
+    assert plan_of(table).rest
     assert_native(spark, table)
     assert_native(spark, table, filters=[("instant", "<", "1900-01-01T00:00:00Z")])
     if "spark.sql.files.ignoreMissingFiles" in settings:
