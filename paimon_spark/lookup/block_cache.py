@@ -43,6 +43,7 @@ class BlockCache:
     def __init__(self, budget: MemoryBudget) -> None:
         """A cache that lives within ``budget``."""
         self.budget = budget
+        budget.reclaim.append(self._give_back)
         self.time = 0
         # Each with the time of its last use, in the order of those, and its size when it was last asked.
         self._blocks: OrderedDict[tuple[Hashable, int], tuple[Block, int, int]] = OrderedDict()
@@ -58,8 +59,7 @@ class BlockCache:
             if known is not None:
                 return known  # type: ignore[return-value]
             block = load()
-            while self._blocks and self.budget.excess(block.nbytes):
-                self._drop(next(iter(self._blocks)))
+            self._give_back(self.budget.excess(block.nbytes))
             self._add(owner, number, block)
             return block
 
@@ -115,7 +115,7 @@ class BlockCache:
                 self._drop(oldest)
             change()
             self._blocks[key] = (block, known[1], block.nbytes)
-            self.budget.used += block.nbytes - known[2]
+            self.budget.take(block.nbytes - known[2])
             if self.budget.excess(0):
                 self._drop(key)
 
@@ -129,7 +129,7 @@ class BlockCache:
 
     def _add(self, owner: Hashable, number: int, block: Block) -> None:
         self._blocks[owner, number] = (block, self.time, block.nbytes)
-        self.budget.used += block.nbytes
+        self.budget.take(block.nbytes)
 
     def drop(self, owner: Hashable) -> None:
         """Forget all blocks of one owner."""
@@ -137,21 +137,26 @@ class BlockCache:
             for key in [key for key in self._blocks if key[0] == owner]:
                 self._drop(key)
 
+    def _give_back(self, size: int) -> None:
+        """Forget the oldest blocks, ``size`` bytes in all or all that there are."""
+        limit = self.budget.used - size
+        while self._blocks and self.budget.used > limit:
+            self._drop(next(iter(self._blocks)))
+
     def _drop(self, key: tuple[Hashable, int]) -> None:
-        self.budget.used -= self._blocks.pop(key)[2]
+        self.budget.give(self._blocks.pop(key)[2])
 
 
 class LookupMemory:
-    """All memory of lookup files: a general pool for pages and data blocks, and a high-priority share for index and
-    Bloom filter blocks and for the keys of data blocks."""
+    """All memory of lookup files: a general pool for pages and data blocks, and of it a high-priority share for index
+    and Bloom filter blocks and for the keys of data blocks. What the share does not use yet, pages and blocks may."""
 
     def __init__(self, max_bytes: int, high_priority_ratio: float = 0.25) -> None:
         """Memory of ``max_bytes``, of which ``high_priority_ratio`` (0 … 1) is for index and filter blocks."""
-        reserved = int(max_bytes * high_priority_ratio)
-        general = MemoryBudget(max_bytes - reserved)
+        general = MemoryBudget(max_bytes)
         self.pages = PageCache(general)
         self.blocks = BlockCache(general)
-        self.priority = BlockCache(MemoryBudget(reserved))
+        self.priority = BlockCache(MemoryBudget(int(max_bytes * high_priority_ratio), general))
         self._threads = threading.local()
 
     def passing(self, size: int) -> Bytes:

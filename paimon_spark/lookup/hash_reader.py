@@ -74,7 +74,9 @@ class HashReader:
             self._file.close()
             raise
         self._memory = memory
-        self._space = AddressSpace(memory.pages, self.context.length, pages.size, pages.load)
+        starts = (at for at, count in zip(self.context.data_offsets, self.context.key_counts, strict=True) if count)
+        index_end = min(starts, default=0)
+        self._space = AddressSpace(memory.pages, self.context.length, pages.size, pages.load, index_end)
         self._records = Records(path, self._space)
 
     @property

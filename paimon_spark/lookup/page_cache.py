@@ -15,7 +15,13 @@ some eleven requests. Other pages are *passed through*: read in file order in pi
 and forgotten. So no page is read twice for one request, and a scan of a file that does not fit leaves in memory what
 fits of it.
 
-Source: ``CacheManager``, ``FileBasedRandomInputView`` of Apache Paimon.
+The first pages of a file may be *precious*: most requests need some of them, such as the slots of a hash file, and each
+serves many keys. They count as used ``_HEAD_START`` requests later than they were, and no bound keeps them out.
+
+Where many thousands of pages are old enough to go, those that do are the oldest of some picked at random, sixteen for
+each and a thousand at least: to look through all of them for one page takes longer than to read it.
+
+Source: ``CacheManager``, ``FileBasedRandomInputView`` of Apache Paimon; random candidates are how Redis evicts.
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ import math
 import mmap
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -33,6 +40,8 @@ from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, rows_at
 
 _PASSING = 2**23
 _REPLACING = 16
+_HEAD_START = 256
+_PICKED, _LEAST_PICKED = 16, 1024
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 LoadPages = Callable[[Int64s, Bytes], Bytes]
 Part: TypeAlias = "tuple[Bytes, Int64s, Int64s | slice]"
@@ -44,35 +53,46 @@ class PageCache:
     def __init__(self, budget: MemoryBudget) -> None:
         """A cache that lives within ``budget``."""
         self.budget = budget
+        budget.reclaim.append(self._give_back)
         self.spaces: set[AddressSpace] = set()
         self.time = 0
+        self._random = np.random.default_rng(0)
         self._buffer: Bytes = np.empty(0, np.uint8)
 
-    def admit(self, size: int, last_uses: Int64s) -> int:
+    def admit(self, size: int, last_uses: Int64s, precious: int) -> int:
         """How many of some missing pages of ``size`` bytes may become resident; the others that had to go for them are
-        evicted. ``last_uses``: when each was used before now, latest first."""
+        evicted. ``last_uses``: when each was used before now, the ``precious`` ones first, then the latest."""
         free = max(0, self.budget.limit - self.budget.used) // size
         if len(last_uses) <= free:
             return len(last_uses)
-        last_uses = last_uses[: free + -(-len(last_uses) // _REPLACING)]
-        spaces = list(self.spaces)
-        old = [np.flatnonzero(s.resident & (s.last_use < self.time)) for s in spaces]
-        ages = np.concatenate([s.last_use[frames] for s, frames in zip(spaces, old, strict=True)])
-        owners = np.repeat(np.arange(len(spaces)), [len(frames) for frames in old])
-        order = _least(ages, (len(last_uses) - free) * size // min(s.frame for s in spaces) + 1)
-        freed = np.cumsum(np.array([s.frame for s in spaces])[owners[order]])
-        freed += self.budget.limit - self.budget.used
+        last_uses = last_uses[: free + max(precious - free, 0) + -(-(len(last_uses) - precious) // _REPLACING)]
+        old = self._oldest((len(last_uses) - free) * size)
+        freed = old.freed + self.budget.limit - self.budget.used
         # The last of the old pages that must go for each; none is enough where that is behind the end.
         going = np.searchsorted(freed, (np.arange(free, len(last_uses)) + 1) * size)
         enough = going < len(freed)
-        better = last_uses[free:][enough] > ages[order][going[enough]]
+        better = last_uses[free:][enough] > old.ages[going[enough]]
         more = len(better) if better.all() else int(better.argmin())
         if more:
-            gone = np.zeros(len(ages), np.bool_)
-            gone[order[: int(going[more - 1]) + 1]] = True
-            for number, space in enumerate(spaces):
-                space.evict(old[number][gone[owners == number]])
+            old.evict(int(going[more - 1]) + 1)
         return free + more
+
+    def _give_back(self, size: int) -> None:
+        """Evict the oldest pages, ``size`` bytes in all or all that are not in use."""
+        if not self.spaces:
+            return
+        old = self._oldest(size)
+        old.evict(int(np.searchsorted(old.freed, size)) + 1)
+
+    def _oldest(self, size: int) -> _OldPages:
+        """Pages of ``size`` bytes in all that are not used now, or all that there are."""
+        spaces = list(self.spaces)
+        frames = [space.old_frames(self._random, -(-size // space.frame)) for space in spaces]
+        ages = np.concatenate([space.uses(some) for space, some in zip(spaces, frames, strict=True)])
+        owners = np.repeat(np.arange(len(spaces)), [len(some) for some in frames])
+        order = _least(ages, size // min(space.frame for space in spaces) + 1)
+        freed = np.cumsum(np.array([space.frame for space in spaces])[owners[order]])
+        return _OldPages(spaces, np.concatenate(frames)[order], owners[order], ages[order], freed)
 
     def buffer(self, size: int) -> Bytes:
         """Memory for ``size`` bytes that pass through; the same in every call if it fits."""
@@ -83,12 +103,30 @@ class PageCache:
         return self._buffer[:size]
 
 
+@dataclass(frozen=True)
+class _OldPages:
+    """Pages that may go, the oldest first: their frames, whose they are, when they were used, and how many bytes are
+    free when all up to one have gone."""
+
+    spaces: list[AddressSpace]
+    frames: Int64s
+    owners: Int64s
+    ages: Int64s
+    freed: Int64s
+
+    def evict(self, count: int) -> None:
+        """Evict the oldest ``count``."""
+        for number, space in enumerate(self.spaces):
+            space.evict(np.sort(self.frames[:count][self.owners[:count] == number]))
+
+
 class AddressSpace:
     """The uncompressed bytes of one file, pages of it resident."""
 
-    def __init__(self, cache: PageCache, length: int, page_size: int, load: LoadPages) -> None:
-        """The space of a file of ``length`` bytes. ``load(pages, room)`` gives the checked bytes of these pages, by
-        ascending numbers, one after another; ``room`` is memory that it may put them in, valid until the next call."""
+    def __init__(self, cache: PageCache, length: int, page_size: int, load: LoadPages, precious: int = 0) -> None:
+        """The space of a file of ``length`` bytes, of which the first ``precious`` ones are asked for more often than
+        others. ``load(pages, room)`` gives the checked bytes of these pages, by ascending numbers, one after another;
+        ``room`` is memory that it may put them in, valid until the next call."""
         self._cache = cache
         self.lock = cache.budget.lock
         self.length = length
@@ -104,6 +142,9 @@ class AddressSpace:
         self.resident = np.zeros(frames, np.bool_)
         self.complete = not frames
         self.last_use = np.zeros(frames, np.int64)
+        self._precious = precious // self.frame
+        # As if used when the file is opened: used never, they would have to wait.
+        self.last_use[: self._precious] = cache.time
         cache.spaces.add(self)
 
     def close(self) -> None:
@@ -118,7 +159,20 @@ class AddressSpace:
             self._empty(first, stop)
         self.resident[frames] = False
         self.complete = self.complete and not len(frames)
-        self._cache.budget.used -= len(frames) * self.frame
+        self._cache.budget.give(len(frames) * self.frame)
+
+    def uses(self, frames: Int64s) -> Int64s:
+        """When each of these frames counts as used."""
+        when: Int64s = self.last_use[frames] + _HEAD_START * (frames < self._precious)
+        return when
+
+    def old_frames(self, random: np.random.Generator, count: int) -> Int64s:
+        """Resident frames that are not used now: all, or enough to find ``count`` old ones among them."""
+        picked = max(_LEAST_PICKED, _PICKED * count)
+        if 4 * picked < len(self.resident):
+            frames = np.unique(random.integers(0, len(self.resident), picked))
+            return frames[self.resident[frames] & (self.last_use[frames] < self._cache.time)]
+        return np.flatnonzero(self.resident & (self.last_use < self._cache.time))
 
     def whole(self) -> Bytes:
         """The whole file's memory, valid while the caller holds the lock."""
@@ -170,8 +224,10 @@ class AddressSpace:
         if not missing.any():
             yield self._memory, starts, slice(None)
             return
-        before = np.concatenate((np.zeros(1, np.int64), np.cumsum(missing)))
-        outside = before[last + 1] > before[first]
+        outside = missing[first] | missing[last]
+        if int((last - first).max()) > 1:
+            before = np.concatenate((np.zeros(1, np.int64), np.cumsum(missing)))
+            outside = before[last + 1] > before[first]
         inside = np.flatnonzero(~outside)
         if len(inside):
             yield self._memory, starts[inside], inside
@@ -213,10 +269,12 @@ class AddressSpace:
         missing = wanted & ~self.resident
         self._cache.time += 1
         frames = np.flatnonzero(missing)
-        frames = frames[np.argsort(-self.last_use[frames], kind="stable")]
-        last_uses = self.last_use[frames]
-        self.last_use[wanted] = self._cache.time
-        frames = np.sort(frames[: self._cache.admit(self.frame, last_uses)])
+        precious = int(np.searchsorted(frames, self._precious))
+        later = frames[precious:]
+        frames[precious:] = later[np.argsort(-self.last_use[later], kind="stable")]
+        last_uses = self.uses(frames)
+        self.last_use[np.flatnonzero(wanted)] = self._cache.time
+        frames = np.sort(frames[: self._cache.admit(self.frame, last_uses, precious)])
         most = max(1, _PASSING // self.frame)
         for at in range(0, len(frames), most):
             self._fill(frames[at : at + most])
@@ -227,12 +285,12 @@ class AddressSpace:
     def _fill(self, frames: Int64s) -> None:
         """Read these frames, for which there is room, into their places."""
         loaded, at = self._pass_through(frames), 0
+        self._cache.budget.take(len(frames) * self.frame)
         for first, stop in _runs(frames):
             begin, end = first * self.frame, min(stop * self.frame, self.length)
             self._memory[begin:end] = loaded[at : at + end - begin]
             at += end - begin
         self.resident[frames] = True
-        self._cache.budget.used += len(frames) * self.frame
 
     def _pass_through(self, frames: Int64s) -> Bytes:
         """The bytes of these frames, one after another."""

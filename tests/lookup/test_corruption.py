@@ -103,7 +103,10 @@ def test_damage_is_noticed_where_only_values_are_read(compression: str, tmp_path
     """Index and keys are in memory; there is no room for values."""
     path = tmp_path / "file"
     build("sort", path, PAIRS, 0.05, compression, page_size=512)
-    opened = reader("sort", path, LookupMemory(1 << 20, 1.0))
+    memory = LookupMemory(1 << 20, 1.0)
+    opened = reader("sort", path, memory)
+    opened.get_many(WANTED)
+    memory.priority.budget.take(memory.priority.budget.limit - memory.priority.budget.used)
     whole = bytearray(path.read_bytes())
     refused = 0
     for at in range(0, len(whole), 61):

@@ -100,3 +100,52 @@ def test_pages_that_are_used_one_by_one_change_places_at_once() -> None:
         space.rows(np.array([page * PAGE]), 1)
     assert file.taken_reads()[50] == 1
     space.close()
+
+
+def test_precious_pages_stay_though_others_are_used_later() -> None:
+    file = CountedFile()
+    cache = PageCache(MemoryBudget(100 * PAGE))
+    space = AddressSpace(cache, len(CONTENT), PAGE, file.load, 50 * PAGE)
+    others = np.arange(1000 * PAGE, 1500 * PAGE, PAGE)
+    for _ in range(2):
+        space.rows(others, 1)
+    assert cache.budget.used == 100 * PAGE
+    space.rows(np.arange(0, 50 * PAGE, PAGE), 1)
+    for _ in range(5):
+        space.rows(others, 1)
+    file.taken_reads()
+    space.rows(np.arange(0, 50 * PAGE, PAGE), 1)
+    assert not file.taken_reads().any()
+    space.close()
+
+
+def test_the_oldest_of_many_pages_go_by_and_large() -> None:
+    size = 40_000
+    cache = PageCache(MemoryBudget(size // 2 * PAGE))
+    content = np.zeros(PAGE, np.uint8)
+    space = AddressSpace(cache, size * PAGE, PAGE, lambda pages, room: np.tile(content, len(pages)))
+    for start in range(0, size // 2, 1000):
+        space.rows(np.arange(start, start + 1000) * PAGE, 1)
+    new = np.arange(size // 2, size // 2 + 1600) * PAGE
+    for _ in range(2):
+        space.rows(new, 1)
+    gone = np.flatnonzero(~space.resident[: size // 2])
+    assert len(gone) == 100
+    assert gone.max() < 4000
+    space.close()
+
+
+def test_what_a_share_takes_is_given_back_by_the_oldest_pages() -> None:
+    file = CountedFile()
+    budget = MemoryBudget(100 * PAGE)
+    space = AddressSpace(PageCache(budget), len(CONTENT), PAGE, file.load)
+    share = MemoryBudget(30 * PAGE, budget)
+    for page in range(100):
+        space.rows(np.array([page * PAGE]), 1)
+    share.take(30 * PAGE)
+    assert budget.used == 100 * PAGE
+    assert np.flatnonzero(space.resident).tolist() == list(range(30, 100))
+    share.give(30 * PAGE)
+    assert budget.used == 70 * PAGE
+    space.close()
+    assert budget.used == 0

@@ -108,7 +108,7 @@ def test_memory_too_small_for_the_batch_changes_no_answer(kind: str, memory: int
             key if key in pairs else None for key in wanted
         ]
         assert first.get_many(wanted[::-1]).to_pylist() == expected[::-1]
-        assert cache.pages.budget.used <= max(memory * 3 // 4, largest if kind == "hash" else 8 * largest)
+        assert cache.pages.budget.used <= max(memory, largest if kind == "hash" else 8 * largest)
     first.close()
     second.close()
     assert cache.pages.budget.used == 0
