@@ -15,6 +15,9 @@ is in the array too, for ``n`` files and a modulus ``m`` by which their sizes di
 A row costs one load, or three and a remainder; a join costs a hash, a probe and a row of the other side. But every task
 of a stage gets the whole array along with its code, so there is a bound on it (``BYTES``, ``FILES``), and beyond there
 is :mod:`paimon_spark.spark.native_deletions`. A row of a file that is not known, or has no position, is an error.
+
+The condition is text where it can be: Spark analyses every node of it, and each operator between two columns of Python
+is a dozen calls into the JVM.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ FILES = 256
 CHOICES = 8
 BYTES = 16 * MB
 _SIZE = f"{METADATA}.file_size"
+_WORD = f"shiftright(CAST({POSITION} AS INT), 6)"
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -60,17 +64,17 @@ def without_deleted_of(session: Any, rows: Any, vectors: Sequence[tuple[DataFile
     sizes = np.array([file.size for file, _ in vectors], np.int64)
     if len(vectors) <= CHOICES:
         array = _subquery(session, words)
-        choices = " ".join(f"WHEN {size} THEN {at}L" for size, at in zip(sizes.tolist(), starts.tolist(), strict=True))
-        start = F.expr(f"CASE {_SIZE} {choices} END")
+        choices = " ".join(f"WHEN {size}L THEN {at}" for size, at in zip(sizes.tolist(), starts.tolist(), strict=True))
+        index = F.expr(f"{_WORD} + CASE {_SIZE} {choices} END")
     else:
         table = _table(sizes, starts)
         array = _subquery(session, np.concatenate([table, words]))
         slot, modulus = F.expr(f"CAST({_SIZE} % {len(table) // 2} AS INT)"), len(table) // 2
         start = F.when(F.get(array, slot) == F.expr(_SIZE), F.get(array, slot + modulus))
-    word = F.get(array, (F.expr(f"shiftright({POSITION}, 6)") + start).cast("int"))
-    bit = word.bitwiseAND(F.expr(f"shiftleft(1L, CAST({POSITION} & 63 AS INT))"))
+        index = F.expr(_WORD) + start.cast("int")
+    bit = F.getbit(F.get(array, index), F.expr(f"CAST({POSITION} & 63 AS INT)"))
     unknown = F.expr("raise_error('Spark reads a row that is not in the deletion vectors of this table')")
-    return rows.where(F.coalesce(bit, unknown) == 0)
+    return rows.where(F.nvl(bit, unknown) == 0)
 
 
 def _subquery(session: Any, numbers: Int64Array) -> Any:

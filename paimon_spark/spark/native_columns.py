@@ -61,7 +61,12 @@ class FileColumn:
         if self.wanted.root in _FLOATING:
             # The same values, which Spark does not recognise as a column that parquet could filter.
             value = f"nanvl({value}, CAST('NaN' AS {target}))"
-        return f"{value} AS {quoted(self.name)}"
+        return value if value == quoted(self.name) else f"{value} AS {quoted(self.name)}"
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether the column of the file is the wanted one, its name included."""
+        return self.sql == quoted(self.name)
 
 
 def quoted(name: str) -> str:

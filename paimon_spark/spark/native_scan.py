@@ -47,9 +47,10 @@ _SCANS = 32
 # Files without vectors are masked like the others when they hold no more than this part of their rows: one scan less to
 # plan costs more than that.
 _FEW = 8
+# Spark makes no job of so few, unless the session wants it.
+_LISTED = 32
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _READER_OPTIONS = {
-    "mergeSchema": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
     "ignoreMissingFiles": "false",
@@ -130,17 +131,18 @@ class NativeScan:
         """The rows of files of one shape, with and without vectors. ``partition`` None: values are joined."""
         names = [*(c.name for c in columns), *self._partition_names]
         file = fresh_name("file", names)
-        selected = [c.sql for c in columns]
         masked = any(f.is_masked for f in files)
         joined = masked and not self._has_bitmaps(files)
-        if joined:
-            selected.append(POSITION)
+        more = [POSITION] if joined else []
         if partition is None or joined:
-            selected.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
+            more.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
         rows = self._load(files, columns, masked)
         if masked and not joined:
             rows = without_deleted_of(self.session, rows, [(f.file, v) for f, v in self._vectors(files)])
-        rows = rows.selectExpr(*selected)
+        if more or not columns or not all(c.is_as_stored for c in columns):
+            rows = rows.selectExpr(*(c.sql for c in columns), *more)
+        elif masked:
+            rows = rows.drop(POSITION)
         if joined:
             rows = without_deleted(self.session, rows, file, [(f.number, v) for f, v in self._vectors(files)])
         if partition is None:
@@ -167,6 +169,9 @@ class NativeScan:
     @contextmanager
     def _listed_here(self) -> Iterator[None]:
         """Files are looked up one by one on the driver: as a job, ten thousand of them are ten thousand tasks."""
+        if len(self.plan.files) <= _LISTED:
+            yield
+            return
         before = self.session.conf.get(_LISTING_THRESHOLD)
         self.session.conf.set(_LISTING_THRESHOLD, str(2**31 - 1))
         try:
