@@ -7,7 +7,8 @@ object: what was measured → seconds of both, their ratio, the goal and whether
 
 ``--rows`` changes the number of rows (20,000,000 are worth a quiet machine), ``--rounds`` the turns, ``--seconds``
 after how many a query gets no more than three of them, ``--deleted`` the percentages of deleted rows, ``--shapes`` the
-tables. Opening the DataFrame is part of every measurement.
+tables. Opening the DataFrame is part of every measurement. The last table has 10,000 tiny files: it is opened and
+counted by ``plain``, which is given their names, and ``native``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from benchmarks import many_files
 from benchmarks.process import REPO
 from paimon_spark import PaimonTable
 from paimon_spark.rows.bucket import assign_buckets
@@ -46,6 +48,8 @@ OPTIONS = {"bucket": "4", "deletion-vectors.enabled": "true", "write-only": "tru
 # What native may take of plain's time by the percentage of deleted rows, and how many times as fast as Python it is.
 PLAIN_GOALS = {0: 1.1, 5: 1.4}
 PYTHON_GOALS = {"one column": 2.0, "count": 2.0, "filter": 2.0}
+# Seconds in which 10,000 files are planned.
+MANY_FILES_GOAL = 5.0
 
 Seconds = tuple[float, float]
 
@@ -92,6 +96,7 @@ def main() -> None:
             measure(session, f"{shape}, {percent} % deleted", columns, percent, arguments, results)
         if shape == "narrow":
             measure(session, f"{shape}, 5 % deleted, level 0", columns, 5, arguments, results, level_0=True)
+    measure_many_files(session, results)
     session.stop()
     shutil.rmtree(SCRATCH)
     print(json.dumps(results))
@@ -141,6 +146,26 @@ def measure(
     shutil.rmtree(path)
 
 
+def measure_many_files(session: Any, results: dict[str, dict[str, Any]]) -> None:
+    """Opening of a table of many tiny files, and opening it to count its rows."""
+    path = str(SCRATCH / "many")
+    many_files.build_compacted(path)
+    files, schema = plain_files(path), session.read.format("paimon-py").load(path).schema
+    contestants: dict[str, Callable[[], Any]] = {
+        "plain": lambda: session.read.schema(schema).parquet(*files),
+        "native": lambda: paimon_spark.read(session, path),
+    }
+    label = f"{len(files):,} files"
+    print(f"\n{label}", flush=True)
+    for query in (Query("opening", lambda df: df), Query("count", lambda df: df.count())):
+        found = rounds(contestants, query, 1, 0)
+        show(query.name, found)
+        native, plain = found["native"], found["plain"]
+        if query.name == "opening":
+            entry = verdict(native, plain, MANY_FILES_GOAL, at_most=True)
+            results[f"{label}: opening"] = {**entry, "met": native[0] <= MANY_FILES_GOAL}
+
+
 def checksum(df: Any) -> Any:
     """The number of rows and a number that two DataFrames of the same rows, in whatever order, have in common."""
     return df.selectExpr("count(*)", f"bit_xor(xxhash64({', '.join(df.columns)}))").collect()
@@ -165,14 +190,15 @@ def rounds(
 
 
 def show(name: str, found: Mapping[str, Seconds]) -> None:
-    """One line a query."""
+    """One line a query. A contestant that has not run has no ratio."""
     cells = "   ".join(f"{who} {wall:6.2f} s wall {cpu:6.2f} s CPU" for who, (wall, cpu) in found.items())
-    plain, native, python = (found[who] for who in ("plain", "native", "python"))
     ratios = [
-        f"{what} {native[i] / max(plain[i], 0.01):.2f} {python[i] / max(native[i], 0.01):.2f}"
-        for i, what in enumerate(("wall", "CPU"))
+        f"{above} ÷ {below} {found[above][0] / max(found[below][0], 0.01):.2f} wall "
+        f"{found[above][1] / max(found[below][1], 0.01):.2f} CPU"
+        for above, below in (("native", "plain"), ("python", "native"))
+        if above in found
     ]
-    print(f"  {name:<11} {cells}   native ÷ plain, python ÷ native: {', '.join(ratios)}", flush=True)
+    print(f"  {name:<11} {cells}   {', '.join(ratios)}", flush=True)
 
 
 def note(key: str, query: str, percent: int, found: Mapping[str, Seconds], results: dict[str, dict[str, Any]]) -> None:
@@ -241,7 +267,8 @@ def rows(ids: Any, schema: pa.Schema) -> pa.Table:
 
 def plain_files(path: str) -> list[str]:
     """All live data files of the table."""
-    return [str(next(Path(path).rglob(name))) for name in file_names(path)]
+    found = {file.name: str(file) for file in Path(path).rglob("*.parquet")}
+    return [found[name] for name in file_names(path)]
 
 
 def file_names(path: str) -> Iterator[str]:
