@@ -55,7 +55,8 @@ class SortContents:
         :raises CorruptFile: the context has checksums of another number of pages
         """
         self._memory = memory
-        self._blocks = StoredBlocks(file, context.longest_block)
+        self._file = file
+        self._longest = context.longest_block
         # Of a file that says nothing of its longest block, any block may unpack to much.
         self._step = max(1, PASSING // (context.longest_block or PASSING))
         self._space: AddressSpace | None = None
@@ -81,14 +82,15 @@ class SortContents:
                 among[some] = True
                 yield some, np.flatnonzero(np.repeat(among, counts))
 
-    def read(self, offsets: Int64s, sizes: Int64s) -> Loaded:
-        """The contents of blocks at these offsets, ascending, with payloads of these sizes."""
+    def read(self, offsets: Int64s, sizes: Int64s, longest: int | None = None) -> Loaded:
+        """The contents of blocks at these offsets, ascending, with payloads of these sizes; none of more than
+        ``longest`` bytes, where that is known."""
         room = self._memory.passing(int(sizes.sum()) + len(sizes) * TRAILER.size)
-        return Loaded(*self._blocks.load(offsets, sizes, room))
+        return Loaded(*StoredBlocks(self._file, longest).load(offsets, sizes, room))
 
     def load(self, places: BlockPlaces, numbers: Int64s, now: int) -> Loaded:
         """The contents of these blocks, used ``now``; offered to the cache where values are not read by pages."""
-        loaded = self.read(places.offsets[numbers], places.sizes[numbers])
+        loaded = self.read(places.offsets[numbers], places.sizes[numbers], self._longest)
         last_uses = places.last_use[numbers]
         places.last_use[numbers] = now
         if self._space is None:

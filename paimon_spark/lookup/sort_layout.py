@@ -66,7 +66,7 @@ _NUMBER = struct.Struct("<i")
 @dataclass(frozen=True)
 class SortContext:
     """What is known of a sort file beside the file: its size and, for files made here, the order of its keys, a
-    CRC-32 of everything behind the data blocks, the length of its longest block, and, if nothing is compressed, a
+    CRC-32 of everything behind the data blocks, the length of its longest data block, and, if nothing is compressed, a
     CRC-32 of each ``PAGE_SIZE`` bytes of the data blocks."""
 
     file_size: int

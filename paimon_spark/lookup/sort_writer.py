@@ -248,7 +248,7 @@ class SortWriter:
             self._write_block(self._rest_keys[-1:], *_whole_block(rest))
         tail_start = self._file.size
         pages, self._pages = None if self._pages is None else self._pages.finish(), None
-        bloom = (0, 0, 0)
+        longest, bloom = self._longest, (0, 0, 0)
         if self._bloom is not None:
             if self._hashes:
                 self._bloom.add(np.concatenate(self._hashes))
@@ -260,7 +260,7 @@ class SortWriter:
         index_size = self._append(*_whole_block(entries))
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
-        return SortContext(self._file.size, self._order.name, crc32(tail), self._longest, pages)
+        return SortContext(self._file.size, self._order.name, crc32(tail), longest, pages)
 
 
 def _whole_block(entries: pa.BinaryArray) -> tuple[memoryview, bytes]:
