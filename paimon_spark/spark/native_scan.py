@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as spark
 
@@ -156,11 +156,18 @@ class NativeScan:
 
     def _load(self, files: Sequence[NativeFile], columns: Columns, positions: bool) -> Any:
         try:
-            return self._reader.schema(file_schema(columns, positions)).parquet(*(f"file://{f.path}" for f in files))
+            reader = self._reader.schema(file_schema(columns, positions))
+            return DataFrame(reader._jreader.parquet(self._jvm_paths(files)), self.session)
         except AnalysisException as missing:
             if missing.getCondition() != "PATH_NOT_FOUND":
                 raise
             raise self.scan.expired(missing.getMessage()) from None
+
+    def _jvm_paths(self, files: Sequence[NativeFile]) -> Any:
+        """The paths in the JVM, as one text cut there: ``parquet()`` sends a list element by element."""
+        jvm = self.session.sparkContext._jvm
+        separator = getattr(jvm, "java.util.regex.Pattern").compile("\0")
+        return jvm.PythonUtils.toSeq(separator.splitAsStream("\0".join(f"file://{f.path}" for f in files)).toList())
 
     @cached_property
     def _reader(self) -> Any:
