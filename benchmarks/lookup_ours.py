@@ -13,7 +13,7 @@ from benchmarks.lookup_data import asked, keys, values
 from benchmarks.process import serve
 from paimon_spark.lookup import HashLookupStore, SortLookupStore
 from paimon_spark.lookup.block_cache import LookupMemory
-from paimon_spark.lookup.stores import StoreReader
+from paimon_spark.lookup.store_reader import StoreReader
 
 CHUNK = 65_536
 STORES: dict[str, Any] = {"hash": HashLookupStore, "sort": SortLookupStore}

@@ -54,6 +54,11 @@ class BloomFilter:
         """An empty filter for ``keys`` keys (at least one) and that rate of false positives, above 0 and below 1."""
         return BloomFilter(np.zeros(max(1, filter_bytes(keys, rate)), np.uint8), keys)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.bits.nbytes
+
     def add(self, hashes: Int32s) -> None:
         """Add keys by their hashes."""
         if len(hashes) * 16 > self.bits.size and self.bits.size * 8 <= _UNPACKED_BYTES:

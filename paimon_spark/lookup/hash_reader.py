@@ -8,22 +8,20 @@ all of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptFile, NotFound
+from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.hash_slots import home_slots
-from paimon_spark.lookup.local_file import LocalFile
 from paimon_spark.lookup.page_cache import AddressSpace
 from paimon_spark.lookup.records import Records
-from paimon_spark.lookup.sidecar import Sidecar, missing_context
+from paimon_spark.lookup.store_reader import StoreReader, sidecar_beside
 from paimon_spark.lookup.stored_pages import StoredPages
 from paimon_spark.rows.byte_strings import (
     Bytes,
@@ -47,16 +45,7 @@ _PICKED = 128
 _MOST_OF_PICKED = 0.75
 
 
-@dataclass(frozen=True)
-class _FilterBits:
-    bloom: BloomFilter
-
-    @property
-    def nbytes(self) -> int:
-        return self.bloom.bits.nbytes
-
-
-class HashReader:
+class HashReader(StoreReader):
     """One open hash file. Safe to share between threads."""
 
     def __init__(self, path: str, context: HashContext | None, memory: LookupMemory) -> None:
@@ -65,39 +54,22 @@ class HashReader:
         :raises NotFound: no such file
         :raises CorruptFile: the file, or its context, is damaged, cut short or not a hash file
         """
-        self.path = path
-        self._file = LocalFile(path)
+        super().__init__(path, memory)
         try:
-            self.context = _context_beside(path) if context is None else context
+            self.context = HashContext.from_sidecar(path, sidecar_beside(path, "hash")) if context is None else context
             pages = StoredPages(self._file, self.context)
         except BaseException:
             self._file.close()
             raise
-        self._memory = memory
         starts = (at for at, count in zip(self.context.data_offsets, self.context.key_counts, strict=True) if count)
         index_end = min(starts, default=0)
         self._space = AddressSpace(memory.pages, self.context.length, pages.size, pages.load, index_end)
         self._records = Records(path, self._space)
 
-    @property
-    def size(self) -> int:
-        """Bytes of the file on disk."""
-        return self._file.size
-
-    def is_deleted(self) -> bool:
-        """Whether the file has lost its name; it still answers."""
-        return self._file.is_deleted()
-
     def close(self) -> None:
         """Close the file and give its memory back."""
-        self._memory.priority.drop(id(self))
         self._space.close()
-        self._file.close()
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``, or None."""
-        value: bytes | None = self.get_many([key])[0].as_py()
-        return value
+        super().close()
 
     def get_many(self, keys: ByteStrings) -> pa.BinaryArray:
         """The value of each key, null where the file has no such key.
@@ -151,11 +123,11 @@ class HashReader:
         return np.arange(len(hashes))
 
     def _bloom(self) -> BloomFilter:
-        def load() -> _FilterBits:
+        def load() -> BloomFilter:
             bits = self._space.rows(np.zeros(1, np.int64), self.context.bloom_bytes)[0]
-            return _FilterBits(BloomFilter(bits, self.context.bloom_keys))
+            return BloomFilter(bits, self.context.bloom_keys)
 
-        return self._memory.priority.get(id(self), 0, load).bloom
+        return self._memory.priority.get(id(self), 0, load)
 
 
 class _Table:
@@ -245,11 +217,3 @@ class _Table:
         padded = np.zeros((len(numbers), _TAIL), np.uint8)
         padded[:, -self._width :] = slots.reshape(count, self._width)[numbers]
         return padded.view("<u8").ravel()
-
-
-def _context_beside(path: str) -> HashContext:
-    try:
-        sidecar = Sidecar.read(path, "hash")
-    except NotFound as problem:
-        raise missing_context(path, problem) from problem
-    return HashContext.from_sidecar(path, sidecar)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.arrays import strings, to_arrow, to_numpy
-from paimon_spark.errors import InvalidInput, StorageError
+from paimon_spark.errors import InvalidInput
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.hash_layout import HashContext
@@ -26,13 +26,12 @@ from paimon_spark.lookup.hash_slots import place_keys, slot_count
 from paimon_spark.lookup.local_file import NewFile
 from paimon_spark.lookup.paged_output import PagedOutput, PlacedValues
 from paimon_spark.lookup.record_layout import records
+from paimon_spark.lookup.store_writer import StoreWriter
 from paimon_spark.rows.byte_strings import (
     Bytes,
-    ByteStrings,
     Int32s,
     Int64s,
     Mask,
-    as_binary,
     matrix_rows,
     matrix_strings,
     offsets_and_bytes,
@@ -44,8 +43,6 @@ from paimon_spark.rows.murmur import hash_bytes_many
 _COPY = 2**22
 _PIECE = 2**20
 _MOST_SLOTS = 2**31 - 1
-_BUFFERED_ROWS = 4096
-_BATCH_BYTES = 2**29
 _PLACED_FROM = 2**24
 _MOST_IN_MEMORY = 2**26
 _WIDTH_OF_32_BITS = 5
@@ -68,53 +65,20 @@ class _Section:
     last_offset: int = 0
 
 
-class HashWriter:
+class HashWriter(StoreWriter[HashContext]):
     """Writes one hash file; see :class:`paimon_spark.lookup.HashLookupStore` for the meaning of the arguments."""
 
     def __init__(
         self, path: str, rows: int, bloom_fpp: float | None, codec: Codec | None, page_size: int, load_factor: float
     ) -> None:
-        self.path = path
+        super().__init__(path)
         self._bloom = None if bloom_fpp is None or rows <= 0 else BloomFilter.sized(rows, bloom_fpp)
         self._rows = rows
         self._load_factor = load_factor
         self._sections: dict[int, _Section] = {}
-        self._waiting: list[tuple[bytes, bytes]] = []
         self._in_memory = 0
         self._spilled: NewFile | None = None
         self._out = PagedOutput(NewFile(path), codec, page_size)
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Add one pair; errors may surface at a later call."""
-        self._waiting.append((key, value))
-        if len(self._waiting) >= _BUFFERED_ROWS:
-            self._flush()
-
-    def put_many(self, keys: ByteStrings, values: ByteStrings) -> None:
-        """Add pairs.
-
-        :raises InvalidInput: nulls, or not as many keys as values
-        :raises StorageError: the disk is full or fails; nothing is left of the file then
-        """
-        self._flush()
-        self._put_or_abort(as_binary(keys, "keys"), as_binary(values, "values"))
-
-    def close(self) -> HashContext:
-        """Write the file and return its context.
-
-        :raises InvalidInput: a key was put twice
-        :raises StorageError: the disk is full or fails
-        """
-        try:
-            self._flush()
-            context = self._finish()
-            self._out.file.close()
-            context.sidecar().write(self.path)
-        except BaseException:
-            self.abort()
-            raise
-        self._forget_values()
-        return context
 
     def abort(self) -> None:
         """Delete what was written."""
@@ -129,31 +93,9 @@ class HashWriter:
         if self._spilled is not None:
             self._spilled.discard()
 
-    def _flush(self) -> None:
-        if self._waiting:
-            keys, values = zip(*self._waiting, strict=True)
-            self._waiting = []
-            self._put_or_abort(as_binary(keys, "keys"), as_binary(values, "values"))
-
-    def _put_or_abort(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
-        try:
-            self._put(keys, values)
-        except StorageError:
-            self.abort()
-            raise
-
-    def _put(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
-        if len(keys) != len(values):
-            raise InvalidInput(f"{len(keys)} keys came with {len(values)} values")
-        if keys.nbytes + values.nbytes > _BATCH_BYTES and len(keys) > 1:
-            half = len(keys) // 2
-            self._put(keys[:half], values[:half])
-            self._put(keys[half:], values[half:])
-            return
+    def _add(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
         offsets, data = offsets_and_bytes(keys)
         lengths = np.diff(offsets)
-        if not len(lengths):
-            return
         if (lengths == lengths[0]).all():
             self._put_group(matrix_rows(offsets, data, None, int(lengths[0])), values)
             return
@@ -231,6 +173,12 @@ class HashWriter:
         return 0 if self._bloom is None else self._bloom.bits.size
 
     def _finish(self) -> HashContext:
+        context = self._write_file()
+        self._out.file.close()
+        self._forget_values()
+        return context
+
+    def _write_file(self) -> HashContext:
         lengths = range(max(self._sections, default=-1) + 1)
         counts, slot_sizes, slots, index_offsets, data_offsets = ([0] * len(lengths) for _ in range(5))
         end = self._bloom_bytes

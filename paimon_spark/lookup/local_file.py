@@ -98,10 +98,15 @@ class LocalFile:
         """Fill ``memory`` with the parts of these lengths at these offsets, ascending, one after another; where each
         is. Neighbours are read at once. Errors as for :meth:`read`."""
         view, borders = memory.data, [0, *np.cumsum(lengths).tolist()]
-        cuts = [0, *(np.flatnonzero(offsets[1:] != (offsets + lengths)[:-1]) + 1).tolist(), len(offsets)]
+        parts = [view[start:stop] for start, stop in pairwise(borders)]
+        firsts = (np.flatnonzero(offsets[1:] != (offsets + lengths)[:-1]) + 1).tolist()
+        if len(firsts) + 1 == len(parts):
+            self.read_each(offsets.tolist(), parts)
+            return parts
+        cuts = [0, *firsts, len(parts)]
         spans = [view[borders[start] : borders[stop]] for start, stop in pairwise(cuts)]
         self.read_each(offsets[cuts[:-1]].tolist(), spans)
-        return [view[start:stop] for start, stop in pairwise(borders)]
+        return parts
 
     def _check(self, offset: int, length: int) -> None:
         if offset < 0 or length < 0 or offset + length > self.size:

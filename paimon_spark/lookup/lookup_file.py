@@ -7,7 +7,7 @@ import threading
 import pyarrow as pa
 
 from paimon_spark.lookup.lookup_directory import CLOSED, LOG, LookupDirectory
-from paimon_spark.lookup.stores import StoreReader
+from paimon_spark.lookup.store_reader import StoreReader
 
 
 class LookupFile:

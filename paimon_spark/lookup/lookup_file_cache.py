@@ -25,7 +25,7 @@ from paimon_spark.lookup.lookup_options import (
     CACHE_MAX_DISK_SIZE,
     CACHE_MAX_MEMORY_SIZE,
 )
-from paimon_spark.lookup.stores import StoreReader
+from paimon_spark.lookup.store_reader import StoreReader
 from paimon_spark.options import Options
 
 _OPENINGS = 5

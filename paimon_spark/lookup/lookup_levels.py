@@ -34,6 +34,7 @@ from paimon_spark.files.key_values import KeyValues
 from paimon_spark.files.reader import read_data_file
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.file_index import FileIndex
+from paimon_spark.lookup.hash_writer import HashWriter
 from paimon_spark.lookup.lookup_directory import DAMAGED, LOG
 from paimon_spark.lookup.lookup_file_cache import LookupFileCache, LookupSource
 from paimon_spark.lookup.lookup_options import (
@@ -45,7 +46,9 @@ from paimon_spark.lookup.lookup_options import (
     LOCAL_FILE_TYPE,
     SPILL_ZSTD_LEVEL,
 )
-from paimon_spark.lookup.stores import HashLookupStore, SortLookupStore, StoreReader, StoreWriter
+from paimon_spark.lookup.sort_writer import SortWriter
+from paimon_spark.lookup.store_reader import StoreReader
+from paimon_spark.lookup.stores import HashLookupStore, SortLookupStore
 from paimon_spark.lookup.value_processor import ValueProcessor
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.deletion_vector import DeletionVector
@@ -267,7 +270,7 @@ class LookupLevels:
             raise
         writer.close()
 
-    def _writer(self, path: str, rows: int) -> StoreWriter:
+    def _writer(self, path: str, rows: int) -> HashWriter | SortWriter:
         options = self._bucket.schema.options
         rate = options.get_option(BLOOM_FILTER_FPP) if options.get_option(BLOOM_FILTER_ENABLED) else None
         compression = options.get_option(CACHE_SPILL_COMPRESSION)

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.checksum import crc32
-from paimon_spark.errors import CorruptFile, NotFound
+from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.local_file import LocalFile, write_new_file
 
 _MAGIC = b"PLC1"
@@ -88,8 +88,3 @@ def delete_lookup_file(path: str) -> None:
             os.unlink(name)
         except FileNotFoundError:
             continue
-
-
-def missing_context(path: str, problem: NotFound) -> CorruptFile:
-    """The error for a lookup file without its sidecar."""
-    return CorruptFile(path, f"its context is missing: {problem}")

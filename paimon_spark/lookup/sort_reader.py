@@ -16,16 +16,15 @@ import pyarrow as pa
 
 from paimon_spark.arrays import to_arrow
 from paimon_spark.checksum import crc32
-from paimon_spark.errors import CorruptFile, InvalidInput, NotFound
+from paimon_spark.errors import CorruptFile, InvalidInput
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.key_order import KeyOrder
 from paimon_spark.lookup.key_search import OrderedKeys, SearchKeys, search, search_keys
 from paimon_spark.lookup.key_table import KeyTable
-from paimon_spark.lookup.local_file import LocalFile
-from paimon_spark.lookup.sidecar import Sidecar, missing_context
 from paimon_spark.lookup.sort_contents import BlockPlaces, Loaded, SortContents
 from paimon_spark.lookup.sort_layout import Entries, Footer, SortContext, block_handles, decode_contents
+from paimon_spark.lookup.store_reader import StoreReader, sidecar_beside
 from paimon_spark.rows.byte_strings import ByteStrings, Int64s, as_binary, strings_at
 from paimon_spark.rows.murmur import hash_bytes_many
 
@@ -44,16 +43,7 @@ class _Index:
         return self.keys.nbytes + 3 * self.blocks.offsets.nbytes
 
 
-@dataclass(frozen=True)
-class _FilterBlock:
-    bloom: BloomFilter
-
-    @property
-    def nbytes(self) -> int:
-        return self.bloom.bits.nbytes
-
-
-class SortReader:
+class SortReader(StoreReader):
     """One open sort file. Safe to share between threads."""
 
     def __init__(self, path: str, context: SortContext | None, memory: LookupMemory, order: KeyOrder) -> None:
@@ -63,12 +53,10 @@ class SortReader:
         :raises CorruptFile: the file, or its context, is damaged, cut short or not a sort file
         :raises InvalidInput: the file's keys have another order
         """
-        self.path = path
-        self._file = LocalFile(path)
-        self._memory = memory
+        super().__init__(path, memory)
         self._order = order
         try:
-            self.context = _context_beside(path) if context is None else context
+            self.context = SortContext.from_sidecar(path, sidecar_beside(path, "sort")) if context is None else context
             if self.context.order not in (None, order.name):
                 raise InvalidInput(f"lookup file {path} has its keys in order {self.context.order}, not {order.name}")
             self._footer = self._check_tail()
@@ -82,25 +70,10 @@ class SortReader:
             self.close()
             raise
 
-    @property
-    def size(self) -> int:
-        """Bytes of the file on disk."""
-        return self._file.size
-
-    def is_deleted(self) -> bool:
-        """Whether the file has lost its name; it still answers."""
-        return self._file.is_deleted()
-
     def close(self) -> None:
         """Close the file and give its memory back."""
-        self._memory.priority.drop(id(self))
         self._contents.close()
-        self._file.close()
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``, or None."""
-        value: bytes | None = self.get_many([key])[0].as_py()
-        return value
+        super().close()
 
     def get_many(self, keys: ByteStrings) -> pa.BinaryArray:
         """The value of each key, null where the file has no such key.
@@ -173,11 +146,11 @@ class SortReader:
         return self._memory.priority.get(id(self), _INDEX, load)
 
     def _bloom(self) -> BloomFilter:
-        def load() -> _FilterBlock:
+        def load() -> BloomFilter:
             bits = np.frombuffer(self._tail(self._footer), np.uint8, self._footer.bloom_size)
-            return _FilterBlock(BloomFilter(bits, self._footer.bloom_keys))
+            return BloomFilter(bits, self._footer.bloom_keys)
 
-        return self._memory.priority.get(id(self), _FILTER, load).bloom
+        return self._memory.priority.get(id(self), _FILTER, load)
 
     def _check_tail(self) -> Footer:
         """The footer, everything behind the data blocks having been checked."""
@@ -213,11 +186,3 @@ class _Answers:
     def strings(self) -> pa.BinaryArray:
         """The value of each row."""
         return pa.concat_arrays(self._found).take(to_arrow(self._order))
-
-
-def _context_beside(path: str) -> SortContext:
-    try:
-        sidecar = Sidecar.read(path, "sort")
-    except NotFound as problem:
-        raise missing_context(path, problem) from problem
-    return SortContext.from_sidecar(path, sidecar)

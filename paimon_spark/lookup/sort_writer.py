@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from paimon_spark.arrays import strings, to_arrow
 from paimon_spark.checksum import crc32
-from paimon_spark.errors import InvalidInput, StorageError
+from paimon_spark.errors import InvalidInput
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.key_order import KeyOrder
@@ -27,34 +27,30 @@ from paimon_spark.lookup.sort_layout import (
     seal_block,
     seal_plain_blocks,
 )
+from paimon_spark.lookup.store_writer import StoreWriter
 from paimon_spark.rows.byte_strings import (
-    ByteStrings,
     Int32s,
-    as_binary,
     offsets_and_bytes,
 )
 from paimon_spark.rows.murmur import hash_bytes_many
 
-_BUFFERED_ROWS = 4096
-_BATCH_BYTES = 2**29
 _PIECE = 2**21
 _NO_STARTS = np.empty(0, np.int64)
 _NOTHING = strings([], pa.binary())
 
 
-class SortWriter:
+class SortWriter(StoreWriter[SortContext]):
     """Writes one sort file; see :class:`paimon_spark.lookup.SortLookupStore` for the meaning of the arguments."""
 
     def __init__(
         self, path: str, rows: int, bloom_fpp: float | None, codec: Codec | None, block_size: int, order: KeyOrder
     ) -> None:
-        self.path = path
+        super().__init__(path)
         self._bloom = None if bloom_fpp is None or rows <= 0 else BloomFilter.sized(rows, bloom_fpp)
         self._hashes: list[Int32s] = []
         self._codec = codec
         self._block_size = block_size
         self._order = order
-        self._waiting: list[tuple[bytes, bytes]] = []
         self._last_key: pa.BinaryArray | None = None
         self._rest_keys = _NOTHING
         self._rest_values = _NOTHING
@@ -65,64 +61,11 @@ class SortWriter:
         self._pages = PageChecksums(PAGE_SIZE) if codec is None else None
         self._file = NewFile(path)
 
-    def put(self, key: bytes, value: bytes) -> None:
-        """Add one pair; errors may surface at a later call."""
-        self._waiting.append((key, value))
-        if len(self._waiting) >= _BUFFERED_ROWS:
-            self._flush()
-
-    def put_many(self, keys: ByteStrings, values: ByteStrings) -> None:
-        """Add pairs.
-
-        :raises InvalidInput: nulls, not as many keys as values, or keys that do not ascend
-        :raises StorageError: the disk is full or fails; nothing is left of the file then
-        """
-        self._flush()
-        self._put_or_abort(as_binary(keys, "keys"), as_binary(values, "values"))
-
-    def close(self) -> SortContext:
-        """Write what is left, the filter and the index, and return the file's context.
-
-        :raises InvalidInput: keys that do not ascend
-        :raises StorageError: the disk is full or fails
-        """
-        try:
-            self._flush()
-            context = self._finish()
-            self._file.close()
-            context.sidecar().write(self.path)
-        except BaseException:
-            self.abort()
-            raise
-        return context
-
     def abort(self) -> None:
         """Delete what was written."""
         self._file.discard()
 
-    def _flush(self) -> None:
-        if self._waiting:
-            keys, values = zip(*self._waiting, strict=True)
-            self._waiting = []
-            self._put_or_abort(as_binary(keys, "keys"), as_binary(values, "values"))
-
-    def _put_or_abort(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
-        try:
-            self._put(keys, values)
-        except StorageError:
-            self.abort()
-            raise
-
-    def _put(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
-        if len(keys) != len(values):
-            raise InvalidInput(f"{len(keys)} keys came with {len(values)} values")
-        if not len(keys):
-            return
-        if keys.nbytes + values.nbytes > _BATCH_BYTES and len(keys) > 1:
-            half = len(keys) // 2
-            self._put(keys[:half], values[:half])
-            self._put(keys[half:], values[half:])
-            return
+    def _add(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
         self._check_order(keys)
         if self._bloom is not None:
             self._hashes.append(hash_bytes_many(keys))
@@ -260,6 +203,7 @@ class SortWriter:
         index_size = self._append(*_whole_block(entries))
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
+        self._file.close()
         return SortContext(self._file.size, self._order.name, crc32(tail), longest, pages)
 
 

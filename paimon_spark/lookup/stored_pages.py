@@ -9,8 +9,6 @@ together, at half the price and less.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from paimon_spark.checksum import crc32
@@ -62,17 +60,7 @@ class StoredPages:
 
     def _read(self, pages: Int64s, begins: Int64s, lengths: Int64s, memory: Bytes) -> None:
         """Fill ``memory`` with the pages as they are stored and check them."""
-        view = memory.data
-        borders = [0, *np.cumsum(lengths).tolist()]
-        parts = [view[start:stop] for start, stop in pairwise(borders)]
-        # Neighbours are read at once.
-        firsts = np.flatnonzero(begins[1:] != (begins + lengths)[:-1]) + 1
-        if len(firsts) + 1 == len(parts):
-            self._file.read_each(begins.tolist(), parts)
-        else:
-            cuts = [0, *firsts.tolist(), len(parts)]
-            spans = [view[borders[start] : borders[stop]] for start, stop in pairwise(cuts)]
-            self._file.read_each(begins[cuts[:-1]].tolist(), spans)
+        parts = self._file.read_parts(begins, lengths, memory)
         if self._checksums is not None:
             expected = self._checksums.take(pages).tolist()
             found = list(map(crc32, parts))

@@ -8,9 +8,6 @@ read in blocks, which suits keys that come in order.
 from __future__ import annotations
 
 import functools
-from typing import Any, Protocol
-
-import pyarrow as pa
 
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.compression import codec
@@ -22,60 +19,6 @@ from paimon_spark.lookup.lookup_options import CACHE_HIGH_PRIORITY_RATIO, CACHE_
 from paimon_spark.lookup.sort_layout import SortContext
 from paimon_spark.lookup.sort_reader import SortReader
 from paimon_spark.lookup.sort_writer import SortWriter
-from paimon_spark.rows.byte_strings import ByteStrings
-
-
-class StoreWriter(Protocol):
-    """Builds one lookup file. After ``InvalidInput`` from ``put`` or ``put_many`` call ``abort``; after
-    ``StorageError`` the file is gone already."""
-
-    path: str
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Add one pair; errors may surface at a later call."""
-        ...
-
-    def put_many(self, keys: ByteStrings, values: ByteStrings) -> None:
-        """Add pairs: Arrow binary arrays, or lists of bytes, of equal length."""
-        ...
-
-    def close(self) -> Any:
-        """Complete the file and its sidecar; the context. Nothing is left of them after an error."""
-        ...
-
-    def abort(self) -> None:
-        """Delete what was written."""
-        ...
-
-
-class StoreReader(Protocol):
-    """Answers lookups from one file. Safe to share between threads."""
-
-    path: str
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file on disk."""
-        ...
-
-    def is_deleted(self) -> bool:
-        """Whether the file has lost its name; it still answers."""
-        ...
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``, or None."""
-        ...
-
-    def get_many(self, keys: ByteStrings) -> pa.BinaryArray:
-        """The value of each key, null where absent.
-
-        :raises CorruptFile: what these keys need is damaged
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the file and give its memory back."""
-        ...
 
 
 @functools.cache

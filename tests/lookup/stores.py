@@ -8,7 +8,8 @@ from pathlib import Path
 from paimon_spark.lookup import HashLookupStore, SortLookupStore
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.key_order import BYTEWISE, KeyOrder
-from paimon_spark.lookup.stores import StoreReader, StoreWriter
+from paimon_spark.lookup.store_reader import StoreReader
+from paimon_spark.lookup.store_writer import StoreWriter
 
 KINDS = ("hash", "sort")
 COMPRESSIONS = ("none", "lz4", "zstd")

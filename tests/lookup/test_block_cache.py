@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.store_reader import StoreReader
 from paimon_spark.lookup.stored_blocks import StoredBlocks
-from paimon_spark.lookup.stores import StoreReader
 from paimon_spark.rows.byte_strings import Bytes, Int64s
 from tests.lookup.stores import build, reader
 

@@ -12,7 +12,7 @@ from paimon_spark.lookup import HashLookupStore, SortLookupStore, paged_output
 from paimon_spark.lookup.bloom_filter import BloomFilter, filter_bytes
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.key_order import BYTEWISE
-from paimon_spark.lookup.stores import StoreReader
+from paimon_spark.lookup.store_reader import StoreReader
 from paimon_spark.rows.murmur import hash_bytes_many
 from tests.java.referee import JavaPaimon
 from tests.lookup.conftest import GoldenFile

@@ -1,0 +1,64 @@
+"""StoreReader: what the readers of hash files and sort files have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import pyarrow as pa
+
+from paimon_spark.errors import CorruptFile, NotFound
+from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.local_file import LocalFile
+from paimon_spark.lookup.sidecar import Sidecar
+from paimon_spark.rows.byte_strings import ByteStrings
+
+
+class StoreReader(ABC):
+    """Answers lookups from one file. Safe to share between threads."""
+
+    def __init__(self, path: str, memory: LookupMemory) -> None:
+        """Open the file at ``path``.
+
+        :raises NotFound: no such file
+        :raises CorruptFile: it is a link, or not a file
+        """
+        self.path = path
+        self._memory = memory
+        self._file = LocalFile(path)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file on disk."""
+        return self._file.size
+
+    def is_deleted(self) -> bool:
+        """Whether the file has lost its name; it still answers."""
+        return self._file.is_deleted()
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, or None."""
+        value: bytes | None = self.get_many([key])[0].as_py()
+        return value
+
+    @abstractmethod
+    def get_many(self, keys: ByteStrings) -> pa.BinaryArray:
+        """The value of each key, null where the file has no such key.
+
+        :raises CorruptFile: what these keys need is damaged
+        """
+
+    def close(self) -> None:
+        """Close the file and give its memory back."""
+        self._memory.priority.drop(id(self))
+        self._file.close()
+
+
+def sidecar_beside(path: str, kind: str) -> Sidecar:
+    """The sidecar of the lookup file at ``path``, which is known to exist.
+
+    :raises CorruptFile: it is damaged, of another kind of file, or not there
+    """
+    try:
+        return Sidecar.read(path, kind)
+    except NotFound as problem:
+        raise CorruptFile(path, f"its context is missing: {problem}") from problem
