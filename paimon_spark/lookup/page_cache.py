@@ -5,8 +5,8 @@ every file gets an *address space*: anonymous memory of the file's uncompressed 
 touched. A page is read, checked and unpacked to its own address, once; evicting it returns the memory to the system
 (``madvise``) and keeps the address. A probe of many slots is then plain NumPy indexing, whatever pages they lie on.
 
-A sort file is different: what is compressed in it, and the keys of all of it, come in blocks that are decoded as a
-whole. That is why blocks have their own cache (``block_cache``). Only values that are not compressed are read by pages.
+A sort file is different: its keys, and what can only be checked as a block, come in blocks that are decoded as a
+whole. That is why blocks have their own cache (``block_cache``). Only values are read by pages (``value_pages``).
 
 Where there is no room, a page takes the place of others only if it was used before, and later than they were. Of the
 pages that one request misses, a sixteenth may do so: where all pages are used alike there are always later ones, but to

@@ -21,8 +21,9 @@ Keys ascend, without repeats. A block is closed by the entry that makes content 
 aligned) greater than the block size. It is stored compressed only where that saves more than an eighth. An empty
 block is not aligned.
 
-The filter and the footer have no checksum of their own; the sidecar holds one over everything from the filter on. Of a
-file without compression it holds one of each 4 KB of the data blocks, too, so that a value can be read alone.
+The filter and the footer have no checksum of their own; the sidecar holds one over everything from the filter on. So
+that a value can be read alone, it also holds one of each 4 KB of the data blocks of a file without compression, and one
+of each piece of compressed ones (``block_pieces``).
 
 Source: ``SortLookupStoreWriter``, ``BlockWriter``, ``BlockReader``, ``BlockTrailer``, ``BloomFilterHandle`` of Apache
 Paimon.
@@ -38,9 +39,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.arrays import strings
-from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile
-from paimon_spark.lookup.compression import NONE, Codec
+from paimon_spark.lookup.block_pieces import BlockPieces
 from paimon_spark.lookup.sidecar import Checksums, Sidecar
 from paimon_spark.rows.byte_strings import (
     EMPTY,
@@ -50,7 +50,6 @@ from paimon_spark.rows.byte_strings import (
     read_varints,
     rows_at,
     strings_at,
-    varint,
     varints,
 )
 
@@ -67,18 +66,22 @@ _NUMBER = struct.Struct("<i")
 class SortContext:
     """What is known of a sort file beside the file: its size and, for files made here, the order of its keys, a
     CRC-32 of everything behind the data blocks, the length of its longest data block, and, if nothing is compressed, a
-    CRC-32 of each ``PAGE_SIZE`` bytes of the data blocks."""
+    CRC-32 of each ``PAGE_SIZE`` bytes of the data blocks, or the pieces of compressed ones."""
 
     file_size: int
     order: str | None = None
     tail_checksum: int | None = None
     longest_block: int | None = None
     page_checksums: Checksums | None = None
+    pieces: BlockPieces | None = None
 
     def sidecar(self) -> Sidecar:
         """This context in its form beside the file."""
         header = {"kind": "sort", "file_size": self.file_size, "order": self.order, "longest_block": self.longest_block}
         checksums = np.array([self.tail_checksum], np.uint32)
+        if self.pieces is not None:
+            header |= {"piece_size": self.pieces.piece_size, "blocks": len(self.pieces.lengths)}
+            return Sidecar(header, np.concatenate((checksums, self.pieces.numbers())))
         if self.page_checksums is None:
             return Sidecar(header, checksums)
         return Sidecar(header | {"page_size": PAGE_SIZE}, np.concatenate((checksums, self.page_checksums)))
@@ -92,9 +95,11 @@ class SortContext:
         header = sidecar.header
         try:
             size, order, longest = header["file_size"], header["order"], header["longest_block"]
-            tail, pages = int(sidecar.checksums[0]), sidecar.checksums[1:]
-            paged = header.get("page_size") == PAGE_SIZE
-            return SortContext(int(size), str(order), tail, int(longest), pages if paged else None)
+            tail, rest = int(sidecar.checksums[0]), sidecar.checksums[1:]
+            pages = rest if header.get("page_size") == PAGE_SIZE else None
+            cut = "piece_size" in header
+            pieces = BlockPieces.from_numbers(int(header["piece_size"]), int(header["blocks"]), rest) if cut else None
+            return SortContext(int(size), str(order), tail, int(longest), pages, pieces)
         except (KeyError, IndexError, TypeError, ValueError) as problem:
             raise CorruptFile(path, f"its context is incomplete: {problem!r}") from problem
 
@@ -139,50 +144,6 @@ class Footer:
         if not ok:
             raise CorruptFile(path, "its footer is not that of a sort file")
         return footer
-
-
-def seal_block(entries: memoryview, tail: bytes, packer: Codec | None) -> tuple[list[bytes | memoryview], int]:
-    """A block as it is stored, in parts, and the size of its payload; ``entries`` and ``tail`` are its content."""
-    length = len(entries) + len(tail)
-    if packer is not None:
-        packed = varint(length) + packer.compress(b"".join((entries, tail)))
-        if len(packed) < length - length // 8:
-            return [packed, _trailer(packer.identity, crc32(packed))], len(packed)
-    return [entries, tail, _trailer(NONE, crc32(tail, crc32(entries)))], length
-
-
-def seal_plain_blocks(blocks: Bytes) -> None:
-    """Write the trailers of blocks, the rows of a matrix whose contents are complete, as not compressed."""
-    width = blocks.shape[1]
-    stop = width - TRAILER.size
-    blocks[:, stop] = NONE
-    view = blocks.reshape(-1).data
-    checksums = list(map(crc32, [view[at : at + stop + 1] for at in range(0, blocks.size, width)]))
-    blocks[:, stop + 1 :] = np.array(checksums, "<u4").view(np.uint8).reshape(-1, 4)
-
-
-def packed_blocks(blocks: Bytes, packer: Codec) -> tuple[bytes, Int64s]:
-    """Blocks, the rows of a matrix whose contents are complete, as they are stored, and the sizes of their payloads."""
-    width = blocks.shape[1]
-    length = width - TRAILER.size
-    prefix, most = varint(length), length - length // 8
-    view, sizes = blocks.reshape(-1).data, []
-    parts: list[bytes | memoryview] = []
-    for at in range(0, blocks.size, width):
-        content = view[at : at + length]
-        packed = packer.compress(content)
-        size = len(prefix) + len(packed)
-        if size < most:
-            parts += (prefix, packed, _trailer(packer.identity, crc32(packed, crc32(prefix))))
-        else:
-            size = length
-            parts += (content, _trailer(NONE, crc32(content)))
-        sizes.append(size)
-    return b"".join(parts), np.array(sizes, np.int64)
-
-
-def _trailer(identity: int, checksum: int) -> bytes:
-    return TRAILER.pack(identity, crc32(bytes((identity,)), checksum))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.key_order import KeyOrder
 from paimon_spark.lookup.key_search import OrderedKeys, SearchKeys, search, search_keys
 from paimon_spark.lookup.key_table import KeyTable
-from paimon_spark.lookup.sort_contents import BlockPlaces, Loaded, SortContents
+from paimon_spark.lookup.sort_contents import BlockPlaces, Loaded, SortContents, read_blocks
 from paimon_spark.lookup.sort_layout import Entries, Footer, SortContext, block_handles, decode_contents
 from paimon_spark.lookup.store_reader import StoreReader, sidecar_beside
 from paimon_spark.rows.byte_strings import ByteStrings, Int64s, as_binary, strings_at
@@ -60,14 +60,10 @@ class SortReader(StoreReader):
             if self.context.order not in (None, order.name):
                 raise InvalidInput(f"lookup file {path} has its keys in order {self.context.order}, not {order.name}")
             self._footer = self._check_tail()
-            self._contents = SortContents(self._file, self.context, self._footer, memory)
+            blocks = self._index().blocks
+            self._contents = SortContents(self._file, self.context, blocks, self._footer.data_end, memory)
         except BaseException:
-            self._file.close()
-            raise
-        try:
-            self._index()
-        except BaseException:
-            self.close()
+            super().close()
             raise
 
     def close(self) -> None:
@@ -113,10 +109,10 @@ class SortReader(StoreReader):
             if known[some[0]]:
                 with cache.budget.lock:
                     hits, starts, lengths = table.find(blocks, asked)
-                for among, values in self._contents.values(index.blocks, blocks[hits], starts, lengths):
+                for among, values in self._contents.values(blocks[hits], starts, lengths):
                     answers.add(rows[hits[among]], values)
             else:
-                loaded = self._contents.load(index.blocks, numbers[some], moment)
+                loaded = self._contents.load(numbers[some], moment)
                 keys = self._decode(index.blocks.offsets[numbers[some]], loaded)
                 part, blocks = KeyTable(len(some)), np.searchsorted(numbers[some], blocks)
                 part.add(np.arange(len(some)), *keys)
@@ -136,7 +132,7 @@ class SortReader(StoreReader):
     def _index(self) -> _Index:
         def load() -> _Index:
             offset = np.array([self._footer.index_offset])
-            loaded = self._contents.read(offset, np.array([self._footer.index_size]))
+            loaded = read_blocks(self._file, offset, np.array([self._footer.index_size]), self._memory)
             entries = decode_contents(self.path, offset, loaded.memory, loaded.begins, loaded.stops)
             ordered = self._order.normalize(entries.keys)
             offsets, sizes = block_handles(self.path, entries, self._footer.data_end)

@@ -15,6 +15,7 @@ from paimon_spark.lookup.key_search import search_keys
 from paimon_spark.lookup.local_file import NewFile
 from paimon_spark.lookup.page_checksums import PageChecksums
 from paimon_spark.lookup.record_layout import fill_records, record_size, records
+from paimon_spark.lookup.sealed_blocks import BlockSealer
 from paimon_spark.lookup.sort_layout import (
     PAGE_SIZE,
     TAIL_SIZE,
@@ -23,9 +24,6 @@ from paimon_spark.lookup.sort_layout import (
     SortContext,
     block_tail,
     index_values,
-    packed_blocks,
-    seal_block,
-    seal_plain_blocks,
 )
 from paimon_spark.lookup.store_writer import StoreWriter
 from paimon_spark.rows.byte_strings import (
@@ -48,7 +46,7 @@ class SortWriter(StoreWriter[SortContext]):
         super().__init__(path)
         self._bloom = None if bloom_fpp is None or rows <= 0 else BloomFilter.sized(rows, bloom_fpp)
         self._hashes: list[Int32s] = []
-        self._codec = codec
+        self._sealer = BlockSealer(codec)
         self._block_size = block_size
         self._order = order
         self._last_key: pa.BinaryArray | None = None
@@ -123,13 +121,8 @@ class SortWriter(StoreWriter[SortContext]):
         blocks[:, content : content + TAIL_SIZE] = np.frombuffer(tail, np.uint8)
         self._longest = max(self._longest, content + TAIL_SIZE)
         offset = self._file.size
-        if self._codec is None:
-            seal_plain_blocks(blocks)
-            self._write(blocks.reshape(-1).data)
-            sizes = np.full(count, content + TAIL_SIZE)
-        else:
-            stored_blocks, sizes = packed_blocks(blocks, self._codec)
-            self._write(stored_blocks)
+        sealed, sizes = self._sealer.many(offset, blocks, each)
+        self._write(sealed)
         stored = np.cumsum(sizes + TRAILER.size)
         self._index_offsets.append(offset + stored - (sizes + TRAILER.size))
         self._index_sizes.append(sizes)
@@ -162,23 +155,24 @@ class SortWriter(StoreWriter[SortContext]):
                 break
             places = starts[at:stop] - starts[at]
             tail = block_tail(places, entry if aligned else None)
-            self._write_block(_copy(keys[stop - 1 : stop]), view[starts[at] : starts[stop]], tail)
+            self._write_block(_copy(keys[stop - 1 : stop]), view[starts[at] : starts[stop]], tail, stop - at)
             at = stop
         return at
 
-    def _write_block(self, last: pa.BinaryArray, entries: memoryview, tail: bytes) -> None:
-        """Write a data block whose last key is ``last``, and keep its place for the index."""
-        self._index_offsets.append(np.array([self._file.size]))
-        self._index_sizes.append(np.array([self._append(entries, tail)]))
+    def _write_block(self, last: pa.BinaryArray, entries: memoryview, tail: bytes, count: int) -> None:
+        """Write a data block of ``count`` entries whose last key is ``last``, and keep its place for the index."""
+        offset = self._file.size
+        parts, size = self._sealer.one(offset, entries, tail, count)
+        self._append(parts, len(entries) + len(tail))
+        self._index_offsets.append(np.array([offset]))
+        self._index_sizes.append(np.array([size]))
         self._index_keys.append(last)
 
-    def _append(self, entries: memoryview, tail: bytes) -> int:
-        """Write a block; the size of its payload."""
-        parts, size = seal_block(entries, tail, self._codec)
-        self._longest = max(self._longest, len(entries) + len(tail))
+    def _append(self, parts: list[bytes | memoryview], length: int) -> None:
+        """Write a block with a content of ``length`` bytes."""
+        self._longest = max(self._longest, length)
         for part in parts:
             self._write(part)
-        return size
 
     def _write(self, data: bytes | memoryview) -> None:
         self._file.append(data)
@@ -188,7 +182,7 @@ class SortWriter(StoreWriter[SortContext]):
     def _finish(self) -> SortContext:
         if len(self._rest_keys):
             rest = records(self._rest_keys, self._rest_values)
-            self._write_block(self._rest_keys[-1:], *_whole_block(rest))
+            self._write_block(self._rest_keys[-1:], *_whole_block(rest), len(rest))
         tail_start = self._file.size
         pages, self._pages = None if self._pages is None else self._pages.finish(), None
         longest, bloom = self._longest, (0, 0, 0)
@@ -199,12 +193,13 @@ class SortWriter(StoreWriter[SortContext]):
             self._file.append(self._bloom.bits.data)
         index_offset = self._file.size
         values = index_values(np.concatenate(self._index_offsets), np.concatenate(self._index_sizes))
-        entries = records(pa.concat_arrays(self._index_keys), values)
-        index_size = self._append(*_whole_block(entries))
+        content = _whole_block(records(pa.concat_arrays(self._index_keys), values))
+        parts, index_size = self._sealer.whole(*content)
+        self._append(parts, sum(map(len, content)))
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
         self._file.close()
-        return SortContext(self._file.size, self._order.name, crc32(tail), longest, pages)
+        return SortContext(self._file.size, self._order.name, crc32(tail), longest, pages, self._sealer.pieces())
 
 
 def _whole_block(entries: pa.BinaryArray) -> tuple[memoryview, bytes]:

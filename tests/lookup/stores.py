@@ -5,9 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from paimon_spark.lookup import HashLookupStore, SortLookupStore
+import pytest
+
+from paimon_spark.lookup import HashLookupStore, SortLookupStore, block_pieces, paged_output
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.key_order import BYTEWISE, KeyOrder
+from paimon_spark.lookup.sidecar import Sidecar
+from paimon_spark.lookup.sort_layout import SortContext
 from paimon_spark.lookup.store_reader import StoreReader
 from paimon_spark.lookup.store_writer import StoreWriter
 
@@ -47,6 +51,16 @@ def build(
     keys = sorted(pairs)
     made.put_many(keys, [pairs[key] for key in keys])
     made.close()
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Let both stores write pieces of so many bytes."""
+    monkeypatch.setattr(paged_output, "_PIECE", size)
+    monkeypatch.setattr(block_pieces, "PIECE_SIZE", size)
+
+
+def sort_context(path: Path) -> SortContext:
+    return SortContext.from_sidecar(str(path), Sidecar.read(str(path), "sort"))
 
 
 def random_pairs(seed: int, count: int, longest_key: int = 12, longest_value: int = 40) -> dict[bytes, bytes]:

@@ -15,11 +15,11 @@ import pytest
 
 from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile
-from paimon_spark.lookup import HashLookupStore, paged_output
+from paimon_spark.lookup import HashLookupStore, SortLookupStore
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.sidecar import Sidecar, sidecar_path
-from tests.lookup.stores import COMPRESSIONS, KINDS, build, reader
+from tests.lookup.stores import COMPRESSIONS, KINDS, build, cut, reader, sort_context
 
 PAIRS = {b"key %04d" % i: b"value %d" % (i * i) * (i % 4) for i in range(120)} | {b"%d" % i: b"x" for i in range(20)}
 WANTED = [*PAIRS, b"absent", b"key 9999", b""]
@@ -60,9 +60,10 @@ def test_one_flipped_bit_anywhere(kind: str, compression: str, rate: float | Non
     assert not refused_or_right(kind, path)
 
 
-def test_one_flipped_bit_anywhere_in_pages_of_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paged_output, "_PIECE", 128)
-    test_one_flipped_bit_anywhere("hash", "zstd", 0.05, tmp_path)
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_flipped_bit_anywhere_in_pieces(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(monkeypatch, 128)
+    test_one_flipped_bit_anywhere(kind, "zstd", 0.05, tmp_path)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -79,6 +80,12 @@ def test_truncation_at_every_length(kind: str, compression: str, tmp_path: Path)
         assert refused_or_right(kind, path), f"{part.name} made longer went unnoticed"
         part.write_bytes(whole)
     assert not refused_or_right(kind, path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_are_truncated_at_every_length(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(monkeypatch, 128)
+    test_truncation_at_every_length(kind, "zstd", tmp_path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,6 +127,36 @@ def test_damage_is_noticed_where_only_values_are_read(compression: str, tmp_path
         whole[at] ^= 0x10
         path.write_bytes(whole)
     assert refused > len(whole) // 61 // 2
+    opened.close()
+
+
+def test_damage_is_noticed_where_only_pieces_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(monkeypatch, 128)
+    test_damage_is_noticed_where_only_values_are_read("zstd", tmp_path)
+
+
+def test_of_a_block_only_the_pieces_that_are_wanted_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece is damaged in turn: with keys in memory and no room for values, only its own values are refused."""
+    cut(monkeypatch, 4096)
+    path, pairs = tmp_path / "file", {b"%03d" % i: b"%d " % i * 250 for i in range(100, 160)}
+    build("sort", path, pairs, None, "zstd", page_size=16384)
+    pieces, whole = sort_context(path).pieces, path.read_bytes()
+    assert pieces is not None
+    memory = LookupMemory(1 << 20, 1.0)
+    opened = reader("sort", path, memory)
+    opened.get_many(list(pairs))
+    memory.priority.budget.take(memory.priority.budget.limit - memory.priority.budget.used)
+    refused = []
+    for start in pieces.piece_starts().tolist():
+        path.write_bytes(whole[:start] + bytes([whole[start] ^ 1]) + whole[start + 1 :])
+        for key, value in pairs.items():
+            try:
+                assert opened.get(key) == value
+            except CorruptFile:
+                refused.append(key)
+    # A value of 1,000 bytes lies in one piece of 4,096 bytes or in two.
+    assert set(refused) == set(pairs)
+    assert len(pairs) < len(refused) < 2 * len(pairs)
     opened.close()
 
 
@@ -166,7 +203,7 @@ def test_a_context_without_pieces_is_read_by_pages(
     compression: str, checked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Java makes them, and this package made them before it wrote pieces."""
-    monkeypatch.setattr(paged_output, "_PIECE", 128)
+    cut(monkeypatch, 128)
     path = tmp_path / "file"
     build("hash", path, PAIRS, 0.05, compression, page_size=512)
     context = HashContext.from_sidecar(str(path), Sidecar.read(str(path), "hash"))
@@ -206,9 +243,71 @@ def test_a_context_without_pieces_is_read_by_pages(
 def test_pieces_that_do_not_fit_the_file_are_refused(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paged_output, "_PIECE", 128)
+    cut(monkeypatch, 128)
     path = tmp_path / "file"
     build("hash", path, PAIRS, 0.05, "zstd", page_size=512)
     context = HashContext.from_sidecar(str(path), Sidecar.read(str(path), "hash"))
     with pytest.raises(CorruptFile, match="file"):
         HashLookupStore.reader(str(path), replace(context, **change)).get_many(WANTED)
+
+
+def test_a_sort_context_without_pieces_is_read_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As this package made them before it wrote pieces."""
+    cut(monkeypatch, 128)
+    path = tmp_path / "file"
+    build("sort", path, PAIRS, 0.05, "zstd", page_size=512)
+    context = sort_context(path)
+    assert context.pieces is not None
+    Path(sidecar_path(str(path))).unlink()
+    replace(context, pieces=None).sidecar().write(str(path))
+    assert not refused_or_right("sort", path)
+    with path.open("r+b") as file:
+        file.seek(int(context.pieces.piece_starts()[2]))
+        file.write(b"\x00")
+    assert refused_or_right("sort", path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"piece_size": 100},
+        {"piece_size": 0},
+        {"piece_size": 2**30},
+        {"piece_size": 256},
+        {"lengths": 1},
+        {"lengths": -1},
+        {"starts": 1},
+        {"starts": -1},
+        {"starts": 2**40},
+        {"sizes": 1},
+        {"sizes": 2**31},
+        {"checksums": 1},
+    ],
+)
+def test_pieces_that_do_not_fit_the_blocks_are_refused(
+    change: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut(monkeypatch, 128)
+    path = tmp_path / "file"
+    build("sort", path, PAIRS, 0.05, "zstd", page_size=512)
+    context = sort_context(path)
+    assert context.pieces is not None
+    ((name, amount),) = change.items()
+    if name != "piece_size":
+        column = getattr(context.pieces, name).copy()
+        column[1] += amount
+        pieces = replace(context.pieces, **{name: column})
+    else:
+        pieces = replace(context.pieces, piece_size=amount)
+    Path(sidecar_path(str(path))).unlink()
+    replace(context, pieces=pieces).sidecar().write(str(path))
+    assert refused_or_right("sort", path)
+
+
+def test_pieces_of_another_number_of_blocks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(monkeypatch, 128)
+    build("sort", tmp_path / "one", PAIRS, 0.05, "zstd", page_size=512)
+    build("sort", tmp_path / "two", dict(list(PAIRS.items())[:60]), 0.05, "zstd", page_size=512)
+    one, two = sort_context(tmp_path / "one"), sort_context(tmp_path / "two")
+    with pytest.raises(CorruptFile, match="other blocks"):
+        SortLookupStore.reader(str(tmp_path / "one"), replace(one, pieces=two.pieces))

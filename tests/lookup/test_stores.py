@@ -14,7 +14,7 @@ from paimon_spark.lookup import HashLookupStore, SortLookupStore
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.key_order import CompactOrder
 from paimon_spark.types import parse_type
-from tests.lookup.stores import COMPRESSIONS, KINDS, build, random_pairs, reader, writer
+from tests.lookup.stores import COMPRESSIONS, KINDS, build, cut, random_pairs, reader, sort_context, writer
 
 
 def ask(
@@ -138,12 +138,12 @@ def test_the_hash_store_takes_keys_in_any_order_and_any_pieces(tmp_path: Path) -
     ask("hash", tmp_path / "1", dict(pairs), [key for key, _ in pairs])
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4"])
+@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
 @pytest.mark.parametrize("mixed", [False, True])
 def test_a_sort_file_is_the_same_whatever_pieces_come(mixed: bool, compression: str, tmp_path: Path) -> None:
     """Pieces that fill no block, a few, and many megabytes; values of one size, and every thousandth another."""
     count, rng = 30_000, random.Random(4)
-    pairs = {b"%08d" % i: rng.randbytes(150 - i % 1000 // 999 * mixed) for i in range(count)}
+    pairs = {b"%08d" % i: rng.randbytes(75).hex().encode()[i % 1000 // 999 * mixed :] for i in range(count)}
     files = []
     for size in (5_000, 17, count):
         made = SortLookupStore.writer(
@@ -156,6 +156,26 @@ def test_a_sort_file_is_the_same_whatever_pieces_come(mixed: bool, compression: 
         ask("sort", tmp_path / str(size), pairs, keys)
         files.append((tmp_path / str(size)).read_bytes())
     assert files[0] == files[2] != files[1]
+
+
+@pytest.mark.parametrize("memory", [0, 10_000, 50_000, 2**22])
+def test_values_lie_over_the_borders_of_pieces(memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of no, one and several pieces, in blocks that are cut and in others, which do not become smaller."""
+    cut(monkeypatch, 512)
+    rng = random.Random(6)
+    pairs = {b"%06d" % i: (b"%d" % i * 300)[: i % 7 * 300] for i in range(400)}
+    pairs |= {b"%06d" % i: rng.randbytes(400) for i in range(400, 600)}
+    pairs |= {b"%06d" % i: b"%d " % i * 30 for i in range(600, 1000)}
+    build("sort", tmp_path / "file", pairs, None, "zstd", 4096)
+    pieces = sort_context(tmp_path / "file").pieces
+    assert pieces is not None
+    assert 0 < (pieces.lengths > 0).sum() < len(pieces.lengths)
+    opened = reader("sort", tmp_path / "file", LookupMemory(2 * memory + 100_000, 0.5))
+    for _ in range(3):
+        asked = rng.sample(list(pairs), 700)
+        assert opened.get_many(asked).to_pylist() == [pairs[key] for key in asked]
+        assert opened.get_many(asked[:5]).to_pylist() == [pairs[key] for key in asked[:5]]
+    opened.close()
 
 
 @pytest.mark.parametrize("pieces", [[b"a b b c"], [b"a b", b"b c"]])
