@@ -22,12 +22,13 @@ from paimon_spark.compact.task import Rewrite, plan_task
 from paimon_spark.errors import PaimonError
 from paimon_spark.files.writer import local_millis
 from paimon_spark.lookup import Bucket, LookupFileCache, LookupLevels, ValueProcessor, process_cache
+from paimon_spark.merge.engine import newest_decides
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.index_manifest import IndexEntry
 from paimon_spark.metadata.manifest import ADD, Identifier, ManifestEntry
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.table_metadata import TableMetadata
-from paimon_spark.options import DELETION_VECTORS, MERGE_ENGINE, SEQUENCE_FIELD
+from paimon_spark.options import DELETION_VECTORS
 
 
 @dataclass(frozen=True)
@@ -227,8 +228,7 @@ class _Compaction:
         options = self._options
         upper = [run for run in self._levels.runs if run.level > rewriter.output_level]
         older = OlderVersions(self._files, self._vectors, upper, self._open_lookup)
-        merges_older = options.get_option(MERGE_ENGINE) != "deduplicate" or bool(options.get_option(SEQUENCE_FIELD))
-        return LookupRewriter(rewriter, older, merges_older, options.get_option(DELETION_VECTORS))
+        return LookupRewriter(rewriter, older, not newest_decides(options), options.get_option(DELETION_VECTORS))
 
     def _open_lookup(self) -> LookupLevels:
         if self._lookup is None:

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from paimon_spark.compact.compact_options import FORCE_REWRITE_ALL_FILES, SMALL_FILE_RATIO
 from paimon_spark.compact.levels import Levels
 from paimon_spark.compact.picker import CompactionUnit
+from paimon_spark.merge.engine import newest_decides
 from paimon_spark.merge.keys import KeyArray
 from paimon_spark.merge.sections import file_key_ranges, sections, sorted_runs
 from paimon_spark.metadata.data_file import DataFile
@@ -38,8 +39,6 @@ from paimon_spark.options import (
     DELETION_VECTORS,
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
-    MERGE_ENGINE,
-    SEQUENCE_FIELD,
     TARGET_FILE_SIZE,
     Options,
 )
@@ -178,7 +177,6 @@ class _Rules:
     @classmethod
     def of(cls, unit: CompactionUnit, levels: Levels, options: Options, lookup: bool) -> _Rules:
         formats, default = options.get_option(FILE_FORMAT_PER_LEVEL), options.get_option(FILE_FORMAT)
-        engine, order = options.get_option(MERGE_ENGINE), options.get_option(SEQUENCE_FIELD)
         return cls(
             output_level=unit.output_level,
             max_level=levels.max_level,
@@ -186,7 +184,7 @@ class _Rules:
             deletion_vectors=options.get_option(DELETION_VECTORS),
             small_size=int(options.get_option(TARGET_FILE_SIZE) * options.get_option(SMALL_FILE_RATIO)),
             rewrite_all=options.get_option(FORCE_REWRITE_ALL_FILES),
-            merges_older=engine != "deduplicate" or bool(order),
+            merges_older=not newest_decides(options),
             same_format=formats.get(0, default) == formats.get(unit.output_level, default),
         )
 

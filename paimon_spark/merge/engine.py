@@ -13,7 +13,7 @@ from paimon_spark.merge.partial_update import PartialUpdate
 from paimon_spark.merge.sequence_groups import merge_groups
 from paimon_spark.merge.user_sequence import UserSequence, user_sequence
 from paimon_spark.metadata.schema import TableSchema
-from paimon_spark.options import IGNORE_DELETE, MERGE_ENGINE, REMOVE_RECORD_ON_DELETE
+from paimon_spark.options import IGNORE_DELETE, MERGE_ENGINE, REMOVE_RECORD_ON_DELETE, SEQUENCE_FIELD, Options
 
 
 class MergeEngine(Protocol):
@@ -53,3 +53,11 @@ def merge_engine(schema: TableSchema) -> MergeEngine:
     raise UnsupportedFeature(
         f"option {MERGE_ENGINE.key!r} = {name!r} is not supported; the engines are deduplicate and partial-update"
     )
+
+
+def newest_decides(options: Options) -> bool:
+    """Whether what becomes of a key depends on its newest record alone, the one of the greatest sequence number, so
+    that older versions need not be read."""
+    engine, order = options.get_option(MERGE_ENGINE), options.get_option(SEQUENCE_FIELD)
+    # Of retracts that were stored before they were to be ignored, the next record before counts.
+    return engine == "deduplicate" and not order and not options.get_option(IGNORE_DELETE)

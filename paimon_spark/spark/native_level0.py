@@ -24,8 +24,7 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap
 
-from paimon_spark.merge.deduplicate import Deduplicate
-from paimon_spark.merge.engine import merge_engine
+from paimon_spark.merge.engine import newest_decides
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.options import DELETION_VECTORS
@@ -93,9 +92,8 @@ class CoveredSection:
 
     def _newest_decides(self, schema: TableSchema) -> bool:
         """Whether older versions have no part in what becomes of the keys of level 0."""
-        engine = merge_engine(schema)
-        newest = isinstance(engine, Deduplicate) and engine.user_sequence is None and not engine.ignore_delete
-        return newest and max(f.max_sequence for f in self.upper) < min((f.min_sequence for f in self.new), default=0)
+        in_order = max(f.max_sequence for f in self.upper) < min((f.min_sequence for f in self.new), default=0)
+        return in_order and newest_decides(schema.options)
 
 
 def covered_sections(scan: Scan, splits: Sequence[Split]) -> dict[Place, CoveredSection]:

@@ -67,6 +67,19 @@ def test_older_values_take_part_where_they_count(tmp_path: Path) -> None:
     assert table.check() == []
 
 
+def test_retracts_from_before_they_were_ignored_delete_nothing(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    table.append(pa.concat_tables([rows((1, 1, "a"), (2, 2, "b"), (3, 3, "c")), filler()]))
+    table.compact()
+    table.append(rows((1, None, None, "-D"), (2, 9, "x"), (4, None, None, "-D")))
+    ignoring = PaimonTable.open(table.path, {"ignore-delete": "true"})
+    before = content(ignoring)
+    assert before == [(1, 1, "a"), (2, 9, "x"), (3, 3, "c")]
+    ignoring.compact()
+    assert content(ignoring) == raw_content(ignoring) == before
+    assert ignoring.check() == []
+
+
 def test_an_older_row_that_wins_is_written_anew(tmp_path: Path) -> None:
     """sequence.field: the row that comes later is older, so the stored one stays, at another place."""
     table = new_table(tmp_path / "t", sequence__field="a")
