@@ -23,6 +23,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 ByteStrings: TypeAlias = "pa.Array | pa.ChunkedArray | Sequence[bytes]"
 
 _VIEW = np.dtype([("length", "<i4"), ("inline", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
+_SOME = 64
 _INLINE = 12
 _WINDOW = 30
 EMPTY = strings([b""], pa.binary())[0]
@@ -207,6 +208,8 @@ def read_varints(memory: Bytes, starts: Int64s, longest: int = 5) -> tuple[Int64
 
     Positions at or behind the end of ``memory`` read as the last byte, so callers check the ends they get.
     """
+    if len(starts) > _SOME and (alike := _one_varint(memory, starts)) is not None:
+        return np.full(len(starts), alike[0]), starts + alike[1]
     last = memory.size - 1
     group = memory[np.minimum(starts, last)].astype(np.int64)
     number, end = group & 0x7F, starts + 1
@@ -219,4 +222,20 @@ def read_varints(memory: Bytes, starts: Int64s, longest: int = 5) -> tuple[Int64
         end[more] += 1
         more = more[group >= 0x80]
     number[more] = -1
+    return number, end
+
+
+def _one_varint(memory: Bytes, starts: Int64s) -> tuple[int, int] | None:
+    """The number that is at all ``starts``, and its length; None if they are not alike, or longer than two bytes."""
+    first = int(starts[0])
+    try:
+        number, end = read_varint(memory[first : first + 2].data, 0, 2)
+    except ValueError:
+        return None
+    wanted = memory[first : first + end].view(f"u{end}")[0]
+    if int(starts.max()) + end > memory.size:
+        return None
+    for some in (starts[:: len(starts) // _SOME], starts):
+        if bool((rows_at(memory, some, end).view(wanted.dtype) != wanted).any()):
+            return None
     return number, end
