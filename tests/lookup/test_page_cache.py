@@ -149,3 +149,19 @@ def test_what_a_share_takes_is_given_back_by_the_oldest_pages() -> None:
     assert budget.used == 70 * PAGE
     space.close()
     assert budget.used == 0
+
+
+def test_neighbours_come_along_while_there_is_room() -> None:
+    file = CountedFile()
+    cache = PageCache(MemoryBudget(10 * PAGE))
+    space = AddressSpace(cache, len(CONTENT), PAGE, file.load)
+    around = 2**14 // PAGE
+    for page in (1, 5 * around):
+        space.rows(np.array([page * PAGE]), 1)
+    assert np.flatnonzero(file.taken_reads()).tolist() == [*range(around), *range(5 * around, 6 * around)]
+    space.rows(np.array([len(CONTENT) - 1]), 1)
+    assert np.flatnonzero(file.taken_reads()).tolist() == [len(CONTENT) // PAGE]
+    space.rows(np.array([9 * around * PAGE]), 1)
+    assert np.flatnonzero(file.taken_reads()).tolist() == [9 * around]
+    assert cache.budget.used == 10 * PAGE
+    space.close()
