@@ -19,10 +19,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from paimon_spark.lookup.memory_budget import MemoryBudget
-from paimon_spark.lookup.page_cache import PageCache
+from paimon_spark.lookup.page_cache import PASSING, PageCache
 from paimon_spark.rows.byte_strings import Bytes, Int64s
-
-PASSING = 2**23
 
 
 class Block(Protocol):

@@ -19,9 +19,6 @@ import numpy as np
 from paimon_spark.lookup.sidecar import Checksums
 from paimon_spark.rows.byte_strings import Int64s
 
-PIECE_SIZE = 16384
-"""A smaller piece costs less to read for one value, and more to write."""
-
 
 @dataclass(frozen=True)
 class BlockPieces:

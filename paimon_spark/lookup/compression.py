@@ -33,6 +33,9 @@ else:
     from backports import zstd
 
 NONE, ZSTD, LZ4 = 0, 1, 2
+PIECE_SIZE = 16384
+"""Bytes that are compressed and checked by themselves where a page or block can be cut. A smaller piece costs less to
+read for one value, and more to write: 64 KB take 28 µs whole, 44 in pieces of 16 KB, 62 in pieces of 8 KB."""
 _LENGTHS = struct.Struct("<ii")
 _SIZE = struct.Struct("<I")
 _FRAME_MAGIC = b"\x04\x22\x4d\x18"

@@ -37,6 +37,8 @@ from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.sidecar import Checksums, Sidecar
 from paimon_spark.rows.byte_strings import Int64s
 
+PAGE_PREFIX = 4
+"""Bytes of the length before a compressed page."""
 _BESIDE_HEADER = ("checksums", "page_starts", "piece_starts")
 
 

@@ -74,7 +74,7 @@ class HashReader(StoreReader):
     def get_many(self, keys: ByteStrings) -> pa.BinaryArray:
         """The value of each key, null where the file has no such key.
 
-        :raises CorruptFile: a page that these keys need is damaged
+        :raises CorruptFile: a page that these keys need, or one that is read along with it, is damaged
         """
         offsets, data = offsets_and_bytes(as_binary(keys, "keys"))
         lengths = np.diff(offsets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _thread import RLock
+import threading
 from collections.abc import Callable
 
 
@@ -20,7 +20,7 @@ class MemoryBudget:
         """A budget of ``limit`` bytes."""
         self.limit = limit
         self.used = 0
-        self.lock: RLock = RLock() if within is None else within.lock
+        self.lock: threading.RLock = threading.RLock() if within is None else within.lock
         self.reclaim: list[Callable[[int], None]] = []
         self._within = within
 

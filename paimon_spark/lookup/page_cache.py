@@ -41,7 +41,7 @@ import numpy as np
 from paimon_spark.lookup.memory_budget import MemoryBudget
 from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, rows_at
 
-_PASSING = 2**23
+PASSING = 2**23
 _NEIGHBOURHOOD = 2**14
 _REPLACING = 16
 _HEAD_START = 256
@@ -100,10 +100,10 @@ class PageCache:
 
     def buffer(self, size: int) -> Bytes:
         """Memory for ``size`` bytes that pass through; the same in every call if it fits."""
-        if size > _PASSING:
+        if size > PASSING:
             return np.empty(size, np.uint8)
         if not len(self._buffer):
-            self._buffer = np.empty(_PASSING, np.uint8)
+            self._buffer = np.empty(PASSING, np.uint8)
         return self._buffer[:size]
 
 
@@ -237,7 +237,7 @@ class AddressSpace:
             yield self._memory, starts[inside], inside
         rows = np.flatnonzero(outside)
         rows = rows[np.argsort(first[rows], kind="stable")]
-        for some in _windows(first[rows], last[rows], max(1, _PASSING // self.frame)):
+        for some in _windows(first[rows], last[rows], max(1, PASSING // self.frame)):
             which = rows[some]
             frames = np.flatnonzero(self._frames(first[which], last[which]))
             places = np.searchsorted(frames, first[which]) * self.frame + starts[which] % self.frame
@@ -279,7 +279,7 @@ class AddressSpace:
         last_uses = self.uses(frames)
         self.last_use[np.flatnonzero(wanted)] = self._cache.time
         frames = self._with_neighbours(np.sort(frames[: self._cache.admit(self.frame, last_uses, precious)]))
-        most = max(1, _PASSING // self.frame)
+        most = max(1, PASSING // self.frame)
         for at in range(0, len(frames), most):
             self._fill(frames[at : at + most])
         self.complete = bool(self.resident.all())

@@ -1,11 +1,17 @@
-"""PageChecksums: a CRC-32 of each page of what is written to a file, so that a page can be read and checked alone."""
+"""PageChecksums: a CRC-32 of each page of what is written to a file, and pages read and checked by them alone."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from paimon_spark.checksum import crc32
+from paimon_spark.errors import CorruptFile
+from paimon_spark.lookup.local_file import LocalFile
 from paimon_spark.lookup.sidecar import Checksums
+from paimon_spark.rows.byte_strings import Bytes, Int64s
+
+PAGE_SIZE = 4096
+"""Bytes under one checksum where nothing is compressed; no more need to be read for one value."""
 
 
 class PageChecksums:
@@ -39,3 +45,17 @@ class PageChecksums:
         if self._filled == self._size:
             self._done.append(self._open)
             self._open, self._filled = 0, 0
+
+
+def read_checked(
+    file: LocalFile, offsets: Int64s, lengths: Int64s, checksums: Checksums, memory: Bytes
+) -> list[memoryview]:
+    """Fill ``memory`` with the parts of a file at these offsets, ascending, that have these checksums; where they are.
+
+    :raises CorruptFile: they have not
+    """
+    parts = file.read_parts(offsets, lengths, memory)
+    wrong = np.array(list(map(crc32, parts)), np.uint32) != checksums
+    if wrong.any():
+        raise CorruptFile(file.path, f"the checksum of the page at byte {offsets[wrong][0]} does not match")
+    return parts

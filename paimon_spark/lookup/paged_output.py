@@ -18,16 +18,13 @@ from itertools import accumulate, pairwise
 
 from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile
+from paimon_spark.lookup import compression
 from paimon_spark.lookup.compression import Codec
+from paimon_spark.lookup.hash_layout import PAGE_PREFIX
 from paimon_spark.lookup.local_file import NewFile
+from paimon_spark.lookup.page_checksums import PAGE_SIZE
 
 _MOST_IN_MEMORY = 2**26
-_CHECKED = 4096
-"""Bytes under one checksum where nothing is compressed; no more need to be read for one value."""
-_PIECE = 16384
-"""Bytes that are compressed and checked by themselves where a page can be cut. A smaller piece costs less to read for
-one value, and more to write: 64 KB take 28 µs whole, 44 in pieces of 16 KB, 62 in pieces of 8 KB."""
-_PREFIX = 4
 
 
 class PagedOutput:
@@ -37,9 +34,9 @@ class PagedOutput:
     def __init__(self, file: NewFile, codec: Codec | None, page_size: int) -> None:
         self.file = file
         self.codec = codec
-        self.page_size = min(page_size, _CHECKED) if codec is None else page_size
-        cut = codec is not None and codec.chains and page_size % _PIECE == 0
-        self.piece_size = _PIECE if cut else self.page_size
+        self.page_size = min(page_size, PAGE_SIZE) if codec is None else page_size
+        cut = codec is not None and codec.chains and page_size % compression.PIECE_SIZE == 0
+        self.piece_size = compression.PIECE_SIZE if cut else self.page_size
         self.piece_sizes: list[int] = []
         self.checksums: list[int] = []
         self.rest = bytearray()
@@ -71,7 +68,7 @@ class PagedOutput:
         compress, cut = self.codec.compress, self.piece_size
         for at in range(0, len(pages), size):
             pieces = [compress(pages[i : i + cut]) for i in range(at, min(at + size, len(pages)), cut)]
-            pieces[0] = sum(map(len, pieces)).to_bytes(_PREFIX, "big") + pieces[0]
+            pieces[0] = sum(map(len, pieces)).to_bytes(PAGE_PREFIX, "big") + pieces[0]
             self.piece_sizes += map(len, pieces)
             self.checksums += map(crc32, pieces)
             self.file.append(b"".join(pieces))
@@ -149,7 +146,7 @@ class PlacedValues:
             try:
                 if [crc32(page[i:j]) for i, j in pairwise(borders)] != pages.checksums[at : at + count]:
                     raise ValueError("its checksum does not match")
-                yield bytes(pages.codec.decompress(memoryview(page)[_PREFIX:], pages.page_size))
+                yield bytes(pages.codec.decompress(memoryview(page)[PAGE_PREFIX:], pages.page_size))
             except ValueError as problem:
                 raise CorruptFile(pages.file.path, f"the page at byte {start}: {problem}") from problem
             start += len(page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from paimon_spark.checksum import crc32
-from paimon_spark.lookup import block_pieces
+from paimon_spark.lookup import compression
 from paimon_spark.lookup.block_pieces import BlockPieces
 from paimon_spark.lookup.compression import NONE, Codec
 from paimon_spark.lookup.sort_layout import TRAILER
@@ -64,11 +64,11 @@ class BlockSealer:
         if not self._sizes:
             return None
         lengths, starts, sizes = map(np.array, (self._lengths, self._starts, self._sizes))
-        return BlockPieces(block_pieces.PIECE_SIZE, lengths, starts, sizes, np.array(self._checksums, np.uint32))
+        return BlockPieces(compression.PIECE_SIZE, lengths, starts, sizes, np.array(self._checksums, np.uint32))
 
     def _piece_size(self, length: int, count: int) -> int | None:
         """Of what size the pieces of a block are, None if it is not cut."""
-        size = block_pieces.PIECE_SIZE
+        size = compression.PIECE_SIZE
         cut = self._codec is not None and self._codec.chains and length > size and count * size < _FEW_ENTRIES * length
         return size if cut else None
 

@@ -15,9 +15,9 @@ from typing import TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.lookup.block_cache import PASSING, LookupMemory
+from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.local_file import LocalFile
-from paimon_spark.lookup.page_cache import AddressSpace
+from paimon_spark.lookup.page_cache import PASSING, AddressSpace
 from paimon_spark.lookup.sort_layout import TRAILER, SortContext
 from paimon_spark.lookup.stored_blocks import StoredBlocks
 from paimon_spark.lookup.value_pages import PackedPages, PlainPages

@@ -41,6 +41,7 @@ import pyarrow.compute as pc
 from paimon_spark.arrays import strings
 from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.block_pieces import BlockPieces
+from paimon_spark.lookup.page_checksums import PAGE_SIZE
 from paimon_spark.lookup.sidecar import Checksums, Sidecar
 from paimon_spark.rows.byte_strings import (
     EMPTY,
@@ -54,7 +55,6 @@ from paimon_spark.rows.byte_strings import (
 )
 
 MAGIC = 1481571681
-PAGE_SIZE = 4096
 TAIL_SIZE = 5
 ALIGNED, UNALIGNED = 0, 1
 TRAILER = struct.Struct("<BI")

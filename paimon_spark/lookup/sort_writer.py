@@ -13,11 +13,10 @@ from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.key_order import KeyOrder
 from paimon_spark.lookup.key_search import search_keys
 from paimon_spark.lookup.local_file import NewFile
-from paimon_spark.lookup.page_checksums import PageChecksums
+from paimon_spark.lookup.page_checksums import PAGE_SIZE, PageChecksums
 from paimon_spark.lookup.record_layout import fill_records, record_size, records
 from paimon_spark.lookup.sealed_blocks import BlockSealer
 from paimon_spark.lookup.sort_layout import (
-    PAGE_SIZE,
     TAIL_SIZE,
     TRAILER,
     Footer,

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.compression import codec
-from paimon_spark.lookup.hash_layout import HashContext
+from paimon_spark.lookup.hash_layout import PAGE_PREFIX, HashContext
 from paimon_spark.lookup.local_file import LocalFile
+from paimon_spark.lookup.page_checksums import read_checked
 from paimon_spark.rows.byte_strings import Bytes, Int64s, rows_at
-
-_PREFIX = 4
 
 
 class StoredPages:
@@ -60,13 +58,10 @@ class StoredPages:
 
     def _read(self, pages: Int64s, begins: Int64s, lengths: Int64s, memory: Bytes) -> None:
         """Fill ``memory`` with the pages as they are stored and check them."""
-        parts = self._file.read_parts(begins, lengths, memory)
-        if self._checksums is not None:
-            expected = self._checksums.take(pages).tolist()
-            found = list(map(crc32, parts))
-            if found != expected:
-                at = next(i for i, (one, other) in enumerate(zip(found, expected, strict=True)) if one != other)
-                raise CorruptFile(self._file.path, f"the checksum of page {int(pages[at])} does not match")
+        if self._checksums is None:
+            self._file.read_parts(begins, lengths, memory)
+        else:
+            read_checked(self._file, begins, lengths, self._checksums.take(pages), memory)
 
     def _unpack(self, pages: Int64s, stored: Bytes, packed: Int64s, lengths: list[int]) -> Bytes:
         """The pages, of these ``lengths``, that are in ``stored``, each ``packed`` bytes long."""
@@ -75,11 +70,11 @@ class StoredPages:
             ends = np.cumsum(packed)
             starts = ends - packed
             if self._together == 1:
-                if int(packed.min()) < _PREFIX:
+                if int(packed.min()) < PAGE_PREFIX:
                     raise ValueError("a page has no length")
-                if bool((rows_at(stored, starts, _PREFIX).view(">i4").ravel() != packed - _PREFIX).any()):
+                if bool((rows_at(stored, starts, PAGE_PREFIX).view(">i4").ravel() != packed - PAGE_PREFIX).any()):
                     raise ValueError("its length is wrong")
-            starts[pages % self._together == 0] += _PREFIX
+            starts[pages % self._together == 0] += PAGE_PREFIX
             view = stored.data
             blocks = [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
             if self._checksums is not None:

@@ -10,13 +10,12 @@ import functools
 
 import numpy as np
 
-from paimon_spark.checksum import crc32
 from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.block_pieces import BlockPieces
 from paimon_spark.lookup.compression import Zstd
 from paimon_spark.lookup.local_file import LocalFile
+from paimon_spark.lookup.page_checksums import PAGE_SIZE, read_checked
 from paimon_spark.lookup.sidecar import Checksums
-from paimon_spark.lookup.sort_layout import PAGE_SIZE
 from paimon_spark.rows.byte_strings import Bytes, Int64s
 
 
@@ -41,7 +40,7 @@ class PlainPages:
         begins = pages * PAGE_SIZE
         lengths = np.minimum(begins + PAGE_SIZE, self.length) - begins
         memory = room[: int(lengths.sum())]
-        _read_checked(self._file, begins, lengths, self._checksums.take(pages), memory)
+        read_checked(self._file, begins, lengths, self._checksums.take(pages), memory)
         return memory
 
     def check_lengths(self, numbers: Int64s, lengths: Int64s) -> None:
@@ -77,7 +76,7 @@ class PackedPages:
         sizes = self._sizes.take(pages)
         total = int(sizes.sum())
         stored = room[:total] if total <= len(room) else np.empty(total, np.uint8)
-        parts = _read_checked(self._file, self._starts.take(pages), sizes, self._checksums.take(pages), stored)
+        parts = read_checked(self._file, self._starts.take(pages), sizes, self._checksums.take(pages), stored)
         missing = self.size - self._lengths.take(pages)
         for at in np.flatnonzero(missing)[::-1].tolist():
             parts.insert(at + 1, _zeros(int(missing[at])))
@@ -101,17 +100,3 @@ class PackedPages:
 def _zeros(length: int) -> memoryview:
     """So many zeros, compressed."""
     return memoryview(Zstd().compress(bytes(length)))
-
-
-def _read_checked(
-    file: LocalFile, offsets: Int64s, lengths: Int64s, checksums: Checksums, memory: Bytes
-) -> list[memoryview]:
-    """Fill ``memory`` with the parts of a file at these offsets, ascending, that have these checksums; where they are.
-
-    :raises CorruptFile: they have not
-    """
-    parts = file.read_parts(offsets, lengths, memory)
-    wrong = np.array(list(map(crc32, parts)), np.uint32) != checksums
-    if wrong.any():
-        raise CorruptFile(file.path, f"the checksum of the page at byte {offsets[wrong][0]} does not match")
-    return parts

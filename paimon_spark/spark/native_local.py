@@ -37,9 +37,11 @@ def local_rows(session: Any, scan: Scan, splits: Sequence[Split]) -> Any | None:
     schema = spark.StructType([spark.StructField(f.name, f.dataType) for f in scan_schema(scan).fields])
     target = outgoing_schema(schema)
     batches: list[pa.RecordBatch] = []
+    size = 0
     for split in splits:
         for batch in scan.read_split(split):
             batches.append(outgoing(batch, target))
-            if sum(batch.nbytes for batch in batches) > ROW_BYTES:
+            size += batches[-1].nbytes
+            if size > ROW_BYTES:
                 return None
     return session.createDataFrame(pa.Table.from_batches(batches, target), schema)

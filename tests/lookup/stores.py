@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.lookup import HashLookupStore, SortLookupStore, block_pieces, paged_output
+from paimon_spark.lookup import HashLookupStore, SortLookupStore, compression
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.key_order import BYTEWISE, KeyOrder
 from paimon_spark.lookup.sidecar import Sidecar
@@ -55,8 +55,7 @@ def build(
 
 def cut(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Let both stores write pieces of so many bytes."""
-    monkeypatch.setattr(paged_output, "_PIECE", size)
-    monkeypatch.setattr(block_pieces, "PIECE_SIZE", size)
+    monkeypatch.setattr(compression, "PIECE_SIZE", size)
 
 
 def sort_context(path: Path) -> SortContext:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from paimon_spark.errors import CorruptFile, StorageError
-from paimon_spark.lookup import HashLookupStore, hash_writer, local_file, paged_output
+from paimon_spark.lookup import HashLookupStore, compression, hash_writer, local_file, paged_output
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.hash_slots import place_keys
 from paimon_spark.lookup.paged_output import PagedOutput, PlacedValues
@@ -43,7 +43,7 @@ def on_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(hash_writer, "_PIECE", 100)
     monkeypatch.setattr(hash_writer, "_COPY", 1000)
     monkeypatch.setattr(paged_output, "_MOST_IN_MEMORY", 1000)
-    monkeypatch.setattr(paged_output, "_PIECE", 1024)
+    monkeypatch.setattr(compression, "PIECE_SIZE", 1024)
     monkeypatch.setattr(local_file, "_COPY", 1000)
     return monkeypatch
 
