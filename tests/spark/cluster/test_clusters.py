@@ -46,6 +46,8 @@ CONFIGURATION = {
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
     "spark.task.maxFailures": "4",
+    # A straggler is not killed on its way to its end, where it deletes its files.
+    "spark.python.task.killTimeout": "200s",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "America/New_York",
 }
