@@ -72,7 +72,9 @@ def _parse_int(text: str) -> int:
         raise ValueError("a whole number is expected") from None
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
+def one_of(*choices: str) -> Callable[[str], str]:
+    """A parser of one of these words, in any case."""
+
     def parse(text: str) -> str:
         value = text.strip().lower()
         if value not in choices:
@@ -122,15 +124,15 @@ PRIMARY_KEY = Option("primary-key", NO_NAMES, parse_names, immutable=True)
 PARTITION = Option("partition", NO_NAMES, parse_names, immutable=True)
 BUCKET = Option("bucket", -1, _parse_int, immutable=True)
 BUCKET_KEY = Option("bucket-key", NO_NAMES, parse_names, immutable=True)
-BUCKET_FUNCTION = Option("bucket-function.type", "default", _one_of("default", "mod", "hive"), immutable=True)
+BUCKET_FUNCTION = Option("bucket-function.type", "default", one_of("default", "mod", "hive"), immutable=True)
 MERGE_ENGINE = Option(
     "merge-engine",
     "deduplicate",
-    _one_of("deduplicate", "partial-update", "aggregation", "first-row"),
+    one_of("deduplicate", "partial-update", "aggregation", "first-row"),
     immutable=True,
 )
 SEQUENCE_FIELD = Option("sequence.field", NO_NAMES, parse_names)
-SEQUENCE_ORDER = Option("sequence.field.sort-order", "ascending", _one_of("ascending", "descending"))
+SEQUENCE_ORDER = Option("sequence.field.sort-order", "ascending", one_of("ascending", "descending"))
 ROWKIND_FIELD = Option("rowkind.field", NO_STRING, _text, immutable=True)
 IGNORE_DELETE = Option(
     "ignore-delete",
@@ -144,7 +146,7 @@ REMOVE_RECORD_ON_SEQUENCE_GROUP = Option(
     "partial-update.remove-record-on-sequence-group", NO_NAMES, parse_names, immutable=True
 )
 DEFAULT_AGGREGATE = Option("fields.default-aggregate-function", NO_STRING, _text)
-CHANGELOG_PRODUCER = Option("changelog-producer", "none", _one_of("none", "input", "lookup", "full-compaction"))
+CHANGELOG_PRODUCER = Option("changelog-producer", "none", one_of("none", "input", "lookup", "full-compaction"))
 DELETION_VECTORS = Option("deletion-vectors.enabled", False, parse_bool)
 DV_MERGE_ON_READ = Option("deletion-vectors.merge-on-read", True, parse_bool)
 PARTITION_DEFAULT_NAME = Option("partition.default-name", "__DEFAULT_PARTITION__", _text)

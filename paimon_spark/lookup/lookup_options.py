@@ -7,19 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paimon_spark.options import KB, MB, Option, parse_bool, parse_duration, parse_memory
+from paimon_spark.options import KB, MB, Option, one_of, parse_bool, parse_duration, parse_memory
 
 NO_BOUND: int | None = None
-
-
-def _choice(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        value = text.strip().lower()
-        if value not in choices:
-            raise ValueError(f"one of {', '.join(choices)} is expected")
-        return value
-
-    return parse
 
 
 def _fraction(above: float, below: float) -> Callable[[str], float]:
@@ -42,13 +32,13 @@ def _zstd_level(text: str) -> int:
     return level
 
 
-LOCAL_FILE_TYPE = Option("lookup.local-file-type", "sort", _choice("sort", "hash"))
+LOCAL_FILE_TYPE = Option("lookup.local-file-type", "sort", one_of("sort", "hash"))
 HASH_LOAD_FACTOR = Option("lookup.hash-load-factor", 0.75, _fraction(0.0, 1.0))
 CACHE_FILE_RETENTION = Option("lookup.cache-file-retention", 3_600_000.0, parse_duration)
 CACHE_MAX_DISK_SIZE: Option[int | None] = Option("lookup.cache-max-disk-size", NO_BOUND, parse_memory)
 CACHE_MAX_MEMORY_SIZE = Option("lookup.cache-max-memory-size", 256 * MB, parse_memory)
 CACHE_HIGH_PRIORITY_RATIO = Option("lookup.cache.high-priority-pool-ratio", 0.25, _fraction(-1e-9, 1.0))
-CACHE_SPILL_COMPRESSION = Option("lookup.cache-spill-compression", "zstd", _choice("none", "lz4", "lzo", "zstd"))
+CACHE_SPILL_COMPRESSION = Option("lookup.cache-spill-compression", "zstd", one_of("none", "lz4", "lzo", "zstd"))
 SPILL_ZSTD_LEVEL = Option("spill-compression.zstd-level", 1, _zstd_level)
 BLOOM_FILTER_ENABLED = Option("lookup.cache.bloom.filter.enabled", True, parse_bool)
 BLOOM_FILTER_FPP = Option("lookup.cache.bloom.filter.fpp", 0.05, _fraction(0.0, 1.0))

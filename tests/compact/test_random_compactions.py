@@ -22,20 +22,8 @@ import pytest
 from paimon_spark.table import PaimonTable
 from tests.merge.reference import Group, Record, Row, Table, merge
 from tests.sizes import seeded, sized
-from tests.table.test_random_operations import KINDS
+from tests.table.test_random_operations import COLUMNS, KINDS, SCHEMA
 
-COLUMNS = {
-    "k": pa.int32(),
-    "b": pa.string(),
-    "a": pa.int64(),
-    "x": pa.int32(),
-    "s1": pa.int32(),
-    "s2": pa.int64(),
-    "c": pa.string(),
-    "t": pa.int32(),
-    "op": pa.string(),
-}
-SCHEMA = pa.schema(list(COLUMNS.items()))
 STEPS = 10
 
 
