@@ -3,7 +3,7 @@
 While keys come in, they stay in memory with their hashes and offsets (about key length + 12 bytes a key). So do the
 first 16 MiB of values; if all keys have one length by then, the values go to a temporary file beside the target from
 then on, into the very pages that they will have (``paged_output``). Otherwise 64 MiB stay in memory, and the others go
-to a temporary file as they are. ``close`` places the keys of each length (``hash_slots``) and writes the filter, the
+to a temporary file as they are. ``close`` places the keys of each length (``hash_index``) and writes the filter, the
 index sections and the data sections. Format: ``hash_layout``.
 """
 
@@ -21,15 +21,15 @@ from paimon_spark.arrays import strings, to_arrow, to_numpy
 from paimon_spark.errors import InvalidInput
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
+from paimon_spark.lookup.hash_index import CollectedKeys, build_index
 from paimon_spark.lookup.hash_layout import HashContext
-from paimon_spark.lookup.hash_slots import place_keys, slot_count
+from paimon_spark.lookup.hash_slots import slot_count
 from paimon_spark.lookup.local_file import NewFile
 from paimon_spark.lookup.paged_output import PagedOutput, PlacedValues
 from paimon_spark.lookup.record_layout import records
 from paimon_spark.lookup.store_writer import StoreWriter
 from paimon_spark.rows.byte_strings import (
     Bytes,
-    Int32s,
     Int64s,
     Mask,
     matrix_rows,
@@ -45,7 +45,6 @@ _PIECE = 2**20
 _MOST_SLOTS = 2**31 - 1
 _PLACED_FROM = 2**24
 _MOST_IN_MEMORY = 2**26
-_WIDTH_OF_32_BITS = 5
 
 _Extent: TypeAlias = tuple[int, int]
 
@@ -54,12 +53,9 @@ _Extent: TypeAlias = tuple[int, int]
 class _Section:
     """The keys of one length, in the order they came, and where their values went."""
 
-    keys: list[Bytes] = field(default_factory=list)
-    hashes: list[Int32s] = field(default_factory=list)
-    offsets: list[Int64s] = field(default_factory=list)
+    keys: CollectedKeys = field(default_factory=CollectedKeys)
     data: list[memoryview | _Extent] = field(default_factory=list)
     placed: PlacedValues | None = None
-    count: int = 0
     data_length: int = 1
     last_value: pa.BinaryArray | None = None
     last_offset: int = 0
@@ -117,10 +113,7 @@ class HashWriter(StoreWriter[HashContext]):
         ends = section.data_length + np.cumsum(lengths + varint_sizes(lengths))
         starts = np.concatenate((np.array([section.last_offset, section.data_length]), ends[:-1]))
         offsets = starts[: len(stored) + 1][np.cumsum(fresh)]
-        section.keys.append(np.array(keys))
-        section.hashes.append(hash_bytes_many(matrix_strings(keys)))
-        section.offsets.append(offsets)
-        section.count += len(keys)
+        section.keys.add(np.array(keys), hash_bytes_many(matrix_strings(keys)), offsets)
         section.last_value = strings([values[len(values) - 1].as_py()], pa.binary())
         section.last_offset = int(offsets[-1])
         self._store(section, stored, ends)
@@ -152,10 +145,10 @@ class HashWriter(StoreWriter[HashContext]):
 
     def _place(self, section: _Section) -> None:
         """Put the values so far where they will be in the file, if that can be foreseen."""
-        if len(self._sections) > 1 or section.count > self._rows:
+        if len(self._sections) > 1 or section.keys.count > self._rows:
             return
         (length,) = self._sections
-        slots, width = self._table_shape(length, self._rows, section.last_offset * self._rows // section.count)
+        slots, width = self._table_shape(length, self._rows, section.last_offset * self._rows // section.keys.count)
         start = self._bloom_bytes + slots * width
         content = list(self._content(section))
         section.placed = PlacedValues(self.path + ".pages", start, self._out.codec, self._out.page_size)
@@ -183,8 +176,8 @@ class HashWriter(StoreWriter[HashContext]):
         counts, slot_sizes, slots, index_offsets, data_offsets = ([0] * len(lengths) for _ in range(5))
         end = self._bloom_bytes
         for length, section in sorted(self._sections.items()):
-            shape = self._table_shape(length, section.count, section.last_offset)
-            counts[length], slots[length], slot_sizes[length] = section.count, *shape
+            shape = self._table_shape(length, section.keys.count, section.last_offset)
+            counts[length], slots[length], slot_sizes[length] = section.keys.count, *shape
             index_offsets[length] = end
             end += slots[length] * slot_sizes[length]
         placed = self._placed_at(end)
@@ -195,8 +188,8 @@ class HashWriter(StoreWriter[HashContext]):
         if placed is not None:
             placed.prepare(out)
         self._add_bloom()
-        for _, section in sorted(self._sections.items()):
-            out.append(self._build_index(section).data.cast("B"))
+        for length, section in sorted(self._sections.items()):
+            out.append(self._index(length, section).data.cast("B"))
         if placed is not None:
             placed.complete(out)
         else:
@@ -223,32 +216,16 @@ class HashWriter(StoreWriter[HashContext]):
     def _add_bloom(self) -> None:
         if self._bloom is None:
             return
-        parts = [hashes for section in self._sections.values() for hashes in section.hashes]
+        parts = [hashes for section in self._sections.values() for hashes in section.keys.hashes]
         if parts:
             self._bloom.add(np.concatenate(parts))
         self._out.append(self._bloom.bits.data)
 
-    def _build_index(self, section: _Section) -> Bytes:
-        hashes = np.concatenate(section.hashes)
-        key_length = section.keys[0].shape[1]
-        # One key more, of zeros as its offset is: what an empty slot holds.
-        keys = np.concatenate((*section.keys, np.zeros((1, key_length), np.uint8)))
-        offsets = np.concatenate((*section.offsets, np.zeros(1, np.int64)))
-        section.keys, section.hashes, section.offsets = [], [], []
-        slots, width = self._table_shape(key_length, section.count, section.last_offset)
+    def _index(self, length: int, section: _Section) -> Bytes:
+        slots, width = self._table_shape(length, section.keys.count, section.last_offset)
         if slots > _MOST_SLOTS:
-            raise InvalidInput(f"{section.count} keys of one length are too many for one lookup file")
-        holders = place_keys(keys[:-1], hashes, slots).astype(np.intp)
-        table = np.empty((slots, width), np.uint8)
-        if key_length:
-            # As items of that many bytes, which NumPy copies faster than rows of single ones.
-            items = keys.view(f"V{key_length}").take(holders)
-            table[:, :key_length].view(items.dtype)[:, 0] = items
-        rest = offsets.astype(np.uint32 if width - key_length < _WIDTH_OF_32_BITS else np.uint64).take(holders)
-        for group in range(key_length, width):
-            table[:, group] = rest.astype(np.uint8) & 0x7F | (rest >= 0x80).view(np.uint8) << 7
-            rest >>= 7
-        return table
+            raise InvalidInput(f"{section.keys.count} keys of one length are too many for one lookup file")
+        return build_index(section.keys, slots, width)
 
     def _placed_at(self, start: int) -> PlacedValues | None:
         """The values, if they are all in their pages already: those of a file whose values begin at ``start``."""

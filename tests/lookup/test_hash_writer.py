@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paimon_spark.errors import CorruptFile, StorageError
-from paimon_spark.lookup import HashLookupStore, compression, hash_writer, local_file, paged_output
+from paimon_spark.errors import CorruptFile, InvalidInput, StorageError
+from paimon_spark.lookup import HashLookupStore, compression, hash_index, hash_writer, local_file, paged_output
+from paimon_spark.lookup.hash_index import CollectedKeys, build_index
 from paimon_spark.lookup.hash_layout import HashContext
-from paimon_spark.lookup.hash_slots import place_keys
 from paimon_spark.lookup.paged_output import PagedOutput, PlacedValues
+from paimon_spark.rows.byte_strings import varint
 from tests.faults.fault_disk import FaultDisk
 from tests.faults.fault_storage import BEFORE, TORN
 from tests.lookup.stores import COMPRESSIONS
@@ -72,20 +73,56 @@ CASES: dict[str, tuple[Pairs, int, bool]] = {
 }
 
 
+def in_turn(count: int, homes: list[int], slots: int) -> list[int]:
+    """The number of the key in each slot if they come one by one; ``count`` where none is."""
+    holders = [count] * slots
+    for key, slot in enumerate(homes):
+        while holders[slot] < count:
+            slot = (slot + 1) % slots
+        holders[slot] = key
+    return holders
+
+
+@pytest.mark.parametrize(("stretch_bits", "piece", "few"), [(17, 2**16, 128), (7, 100, 20), (4, 1000, 3), (0, 7, 1)])
 @pytest.mark.parametrize("load", [0.3, 0.75, 0.95, 1.0])
-def test_keys_lie_where_they_would_if_they_came_one_by_one(load: float) -> None:
+def test_keys_lie_where_they_would_if_they_came_one_by_one(
+    load: float, stretch_bits: int, piece: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hash_index, "_STRETCH_BITS", stretch_bits)
+    monkeypatch.setattr(hash_index, "_PIECE", piece)
+    monkeypatch.setattr(hash_index, "_FEW", few)
     rng = np.random.default_rng(int(load * 100))
-    for count in (0, 1, 2, 7, 100, 3000):
-        keys = np.arange(count, dtype=">u8").view(np.uint8).reshape(count, 8)
-        slots = int(count / load) + (count == 0)
-        for homes in (slots, slots // 20 + 1):
+    for count in (1, 2, 7, 100, 1500):
+        keys = rng.permutation(count).astype(">u8").view(np.uint8).reshape(count, 8)
+        offsets = np.cumsum(rng.integers(1, 2**33 // count, count))
+        width = 8 + len(varint(int(offsets[-1])))
+        rows = [bytes(key) + varint(offset) for key, offset in zip(keys, offsets.tolist(), strict=True)]
+        slots = int(count / load)
+        for first, last in ((0, slots), (0, slots // 20 + 1), (slots - slots // 20 - 1, slots)):
+            hashes = rng.integers(first, last, count).astype(np.int32)
+            collected = CollectedKeys()
+            for at in range(0, count, 40):
+                collected.add(keys[at : at + 40], hashes[at : at + 40], offsets[at : at + 40])
+            found = build_index(collected, slots, width)
+            expected = [[*rows, b""][key].ljust(width, b"\0") for key in in_turn(count, hashes.tolist(), slots)]
+            assert found.tobytes() == b"".join(expected)
+            assert not collected.keys
+
+
+@pytest.mark.parametrize("stretch_bits", [17, 4, 0])
+def test_equal_keys_are_found_wherever_they_meet(stretch_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hash_index, "_STRETCH_BITS", stretch_bits)
+    rng = np.random.default_rng(stretch_bits)
+    for count, homes in ((2, 1), (100, 100), (1000, 900), (300, 10)):
+        for _ in range(20):
+            keys = np.arange(count, dtype=">u8")
             hashes = rng.integers(0, homes, count).astype(np.int32)
-            expected = [count] * slots
-            for key, slot in enumerate(hashes.tolist()):
-                while expected[slot] < count:
-                    slot = (slot + 1) % slots
-                expected[slot] = key
-            assert place_keys(keys, hashes, slots).tolist() == expected
+            one, other = rng.choice(count, 2, replace=False)
+            keys[one], hashes[one] = keys[other], hashes[other]
+            collected = CollectedKeys()
+            collected.add(keys.view(np.uint8).reshape(count, 8), hashes, np.arange(count) + 1)
+            with pytest.raises(InvalidInput, match=f"but {keys[one : one + 1].tobytes().hex()} was put twice"):
+                build_index(collected, count + 1, 10)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
