@@ -98,24 +98,25 @@ class BlockCache:
 
     def grow(
         self, owner: Hashable, number: int, block: Block, size: int, last_use: int, change: Callable[[], None]
-    ) -> None:
+    ) -> bool:
         """Let ``change`` make ``block`` larger by about ``size`` bytes, if it is in memory and there is room for that,
-        or it was used before now (``last_use``) and later than those that have to go for it."""
+        or it was used before now (``last_use``) and later than those that have to go for it; whether it has changed."""
         key = (owner, number)
         with self.budget.lock:
             known = self._blocks.get(key)
             if known is None or known[0] is not block:
-                return
+                return False
             while self.budget.excess(size):
                 oldest = next(iter(self._blocks))
                 if oldest == key or self._blocks[oldest][1] >= last_use:
-                    return
+                    return False
                 self._drop(oldest)
             change()
             self._blocks[key] = (block, known[1], block.nbytes)
             self.budget.take(block.nbytes - known[2])
             if self.budget.excess(0):
                 self._drop(key)
+            return True
 
     def _use(self, owner: Hashable, number: int) -> Block | None:
         known = self._blocks.get((owner, number))

@@ -11,6 +11,7 @@ from that of the first. If all blocks are like that, a key takes no more memory 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,41 @@ from paimon_spark.lookup.sort_layout import Entries
 from paimon_spark.rows.byte_strings import Int64s, Mask
 
 Column: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """The keys of some blocks, one block after another, ``counts`` of each, and the places of their values.
+
+    ``alike``, of blocks whose entries are all alike: for each the start of its first value in its content, the distance
+    of the next one, and the length of all. Otherwise ``places``: start and length of each value.
+    """
+
+    keys: SearchKeys
+    counts: Int64s
+    alike: Int64s | None
+    places: Column | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.keys.nbytes + (0 if self.places is None else self.places.nbytes)
+
+    @staticmethod
+    def of_entries(entries: Entries, ordered: OrderedKeys, begins: Int64s) -> BlockRows:
+        """The rows of whole blocks: their entries, the keys of all of them in the form of their order, and where each
+        block's content begins."""
+        keys, counts = search_keys(ordered), entries.counts
+        block_of = np.repeat(np.arange(len(counts)), counts)
+        starts = entries.value_starts - begins.astype(np.int32).take(block_of)
+        places = np.stack((starts, entries.value_lengths), axis=1)
+        if _unlike(places, block_of, counts):
+            return BlockRows(keys, counts, None, places)
+        firsts = np.cumsum(counts) - counts
+        heads = places.take(firsts, axis=0).astype(np.int64)
+        steps = places.take(np.minimum(firsts + 1, len(places) - 1), axis=0)[:, 0] - heads[:, 0]
+        alike = np.stack((heads[:, 0], np.where(counts > 1, steps, 0), heads[:, 1]), axis=1)
+        return BlockRows(keys, counts, alike, None)
 
 
 class KeyTable:
@@ -36,6 +72,13 @@ class KeyTable:
         self._places: Column | None = None
         self._keys: SearchKeys | None = None
         self._rows = 0
+
+    @staticmethod
+    def of(rows: BlockRows) -> KeyTable:
+        """A table of these blocks, in their order, alone."""
+        table = KeyTable(len(rows.counts))
+        table.add(np.arange(len(rows.counts)), rows)
+        return table
 
     @property
     def nbytes(self) -> int:
@@ -64,27 +107,23 @@ class KeyTable:
         start, step, length = self._alike.take(block_of.take(hits), axis=0).T
         return hits, start + step * (rows - first.take(hits)), length
 
-    def add(self, blocks: Int64s, entries: Entries, ordered: OrderedKeys, begins: Int64s) -> None:
-        """Add the keys of blocks that it has not: their entries, the keys of all of them in the form of their order,
-        and where each block's content begins."""
-        keys, counts, before = search_keys(ordered), entries.counts, self._rows
-        block_of = np.repeat(np.arange(len(counts)), counts)
-        starts = entries.value_starts - begins.astype(np.int32).take(block_of)
-        places = np.stack((starts, entries.value_lengths), axis=1)
-        firsts = np.cumsum(counts) - counts
-        after = before + len(places)
+    def add(self, blocks: Int64s, rows: BlockRows) -> None:
+        """Add the keys of blocks that it has not."""
+        counts, before = rows.counts, self._rows
+        after = before + len(rows.keys.values)
         # Memory that is not written to is not there, so what the other blocks will need is asked for at once.
         expected = after * len(self._counts) // max(1, int((self._first >= 0).sum()) + len(blocks))
-        if self._places is None and _unlike(places, block_of, counts):
-            self._places = self._spread_places()
-        if self._places is None:
-            heads = places.take(firsts, axis=0)
-            steps = places.take(np.minimum(firsts + 1, len(places) - 1), axis=0)[:, 0] - heads[:, 0]
-            self._alike[blocks] = np.stack((heads[:, 0], np.where(counts > 1, steps, 0), heads[:, 1]), axis=1)
-        else:
+        if self._places is None and rows.places is not None:
+            known = np.flatnonzero(self._first >= 0)
+            known = known[np.argsort(self._first[known])]
+            self._places = _spread(self._alike[known], self._counts[known])
+        if self._places is not None:
+            places = _spread(rows.alike, counts) if rows.places is None else rows.places
             self._places = _joined(self._places, before, places, expected)
-        self._keys = keys if self._keys is None else self._joined_keys(self._keys, keys, expected)
-        self._first[blocks] = before + firsts
+        elif rows.alike is not None:
+            self._alike[blocks] = rows.alike
+        self._keys = rows.keys if self._keys is None else self._joined_keys(self._keys, rows.keys, expected)
+        self._first[blocks] = before + np.cumsum(counts) - counts
         self._counts[blocks] = counts
         self._rows = after
 
@@ -99,14 +138,13 @@ class KeyTable:
         own = known.lengths_at(slice(None))
         return SearchKeys(form, values, _joined(own, self._rows, more.lengths_at(slice(None)), len(values)))
 
-    def _spread_places(self) -> Column:
-        """The places of all rows so far, each by itself."""
-        blocks = np.flatnonzero(self._first >= 0)
-        blocks = blocks[np.argsort(self._first[blocks])]
-        counts = self._counts[blocks]
-        start, step, length = np.repeat(self._alike[blocks], counts, axis=0).T
-        nth = np.arange(self._rows) - np.repeat(self._first[blocks], counts)
-        return np.stack((start + step * nth, length), axis=1).astype(np.int32)
+
+def _spread(alike: Int64s | None, counts: Int64s) -> Column:
+    """The places of all rows of blocks whose entries are alike, each by itself."""
+    assert alike is not None
+    start, step, length = np.repeat(alike, counts, axis=0).T
+    nth = np.arange(len(start)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.stack((start + step * nth, length), axis=1).astype(np.int32)
 
 
 def _unlike(places: Column, block_of: Int64s, counts: Int64s) -> bool:

@@ -266,17 +266,3 @@ class NewFile:
         full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "the local disk is full; free space or lower lookup.cache-max-disk-size" if full else str(problem)
         return StorageError(f"cannot write lookup file {self.path}: {reason}")
-
-
-def write_new_file(path: str, data: bytes) -> None:
-    """Make a small file; nothing is left of it after an error.
-
-    :raises StorageError: the name exists, or the disk is full or fails
-    """
-    file = NewFile(path)
-    try:
-        file.append(data)
-        file.close()
-    except StorageError:
-        file.discard()
-        raise

@@ -9,7 +9,7 @@ from paimon_spark.lookup import compression
 from paimon_spark.lookup.block_pieces import BlockPieces
 from paimon_spark.lookup.compression import NONE, Codec
 from paimon_spark.lookup.sort_layout import TRAILER
-from paimon_spark.rows.byte_strings import Bytes, Int64s, varint
+from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, varint
 
 _FEW_ENTRIES = 256
 """A block is cut where its pieces hold fewer entries: of shorter ones a batch of lookups wants several of most blocks,
@@ -58,6 +58,12 @@ class BlockSealer:
             sizes.append(size)
             offset += size + TRAILER.size
         return b"".join(stored), np.array(sizes, np.int64)
+
+    def paged(self, count: int) -> Mask:
+        """Of which of the last ``count`` data blocks values are read by pages."""
+        if self._codec is None:
+            return np.ones(count, np.bool_)
+        return np.array(self._lengths[-count:]) > 0
 
     def pieces(self) -> BlockPieces | None:
         """The pieces of all data blocks, if any has pieces."""

@@ -8,6 +8,7 @@ takes of them what it has room for.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, cast
@@ -15,7 +16,11 @@ from typing import TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.errors import NotFound
 from paimon_spark.lookup.block_cache import LookupMemory
+from paimon_spark.lookup.key_order import KeyOrder
+from paimon_spark.lookup.key_table import BlockRows
+from paimon_spark.lookup.listed_keys import ListedKeys
 from paimon_spark.lookup.local_file import LocalFile
 from paimon_spark.lookup.page_cache import PASSING, AddressSpace
 from paimon_spark.lookup.sort_layout import TRAILER, SortContext
@@ -53,7 +58,7 @@ class SortContents:
         """The contents of the blocks at these places in ``file``, which stays the caller's; the last one ends at
         ``data_end``.
 
-        :raises CorruptFile: the context has checksums of other pages than the file has
+        :raises CorruptFile: the context has checksums of other pages, or keys of other blocks, than the file has
         """
         self._memory = memory
         self._file = file
@@ -63,29 +68,49 @@ class SortContents:
         self._step = max(1, PASSING // (context.longest_block or PASSING))
         self._pages: PlainPages | PackedPages | None = None
         if context.page_checksums is not None:
-            self._pages = PlainPages(file, data_end, context.page_checksums, places.offsets)
+            self._pages = PlainPages(file, data_end, context.page_checksums, places.offsets, places.sizes)
         elif context.pieces is not None:
             self._pages = PackedPages(file, context.pieces, places.offsets, places.sizes)
+        self._listed: ListedKeys | None = None
         if self._pages is not None:
+            if context.keys is not None:
+                # Of a file that was given without its sidecar, or has lost it, blocks are read for their keys.
+                with contextlib.suppress(NotFound):
+                    self._listed = ListedKeys(file.path, context.keys, self._pages.block_lengths)
             self._space = AddressSpace(memory.pages, self._pages.length, self._pages.size, self._pages.load)
 
     def close(self) -> None:
         """Give the memory back."""
         self._memory.blocks.drop(id(self))
+        if self._listed is not None:
+            self._listed.close()
         if self._pages is not None:
             self._space.close()
 
-    def groups(self, known: Mask, borders: Int64s, count: int) -> Iterator[tuple[Int64s, Int64s]]:
-        """Blocks and the rows that need them, each block's beginning at its border, ``count`` in all: first all blocks
-        that are ``known``, then the others, about 8 MiB at a time."""
-        counts = np.diff(borders, append=count)
-        missing = np.flatnonzero(~known)
-        steps = (missing[at : at + self._step] for at in range(0, len(missing), self._step))
-        for some in (np.flatnonzero(known), *steps):
+    @property
+    def listed_size(self) -> int:
+        """Bytes on disk of the file in which keys are listed, if they are."""
+        return 0 if self._listed is None else self._listed.size
+
+    def listed_keys(self, numbers: Int64s, order: KeyOrder) -> Iterator[tuple[Int64s, BlockRows]]:
+        """The keys of those of these blocks, ascending, that need not be read for them: some blocks at a time, whose
+        keys have about 8 MiB at most, and their keys."""
+        if self._listed is None:
+            return
+        numbers = numbers[self._listed.listed.take(numbers)]
+        groups = np.cumsum(self._listed.sizes(numbers)) // PASSING
+        for some in np.split(numbers, np.flatnonzero(np.diff(groups)) + 1):
             if len(some):
-                among = np.zeros(len(known), np.bool_)
-                among[some] = True
-                yield some, np.flatnonzero(np.repeat(among, counts))
+                yield some, self._listed.load(some, order)
+
+    def groups(self, known: Mask, wanted: Mask) -> Iterator[Int64s]:
+        """The numbers of those blocks that are ``wanted``: first all that are ``known``, then the others, about 8 MiB
+        at a time."""
+        missing = np.flatnonzero(wanted & ~known)
+        steps = (missing[at : at + self._step] for at in range(0, len(missing), self._step))
+        for some in (np.flatnonzero(wanted & known), *steps):
+            if len(some):
+                yield some
 
     def load(self, numbers: Int64s, now: int) -> Loaded:
         """The contents of these blocks, used ``now``; offered to the cache where values are not read by pages."""
@@ -132,7 +157,10 @@ class SortContents:
         contents = cast("list[Bytes | None]", found)
         known = np.array([content is not None for content in contents], np.bool_)
         self._places.last_use[numbers[known]] = now
-        for some, rows in self.groups(known, borders, len(starts)):
+        counts, among = np.diff(borders, append=len(starts)), np.zeros(len(known), np.bool_)
+        for some in self.groups(known, np.ones(len(known), np.bool_)):
+            among[:], among[some] = False, True
+            rows = np.flatnonzero(np.repeat(among, counts))
             which = np.searchsorted(numbers[some], block_of[rows])
             if known[some[0]]:
                 memories = [content for content in contents if content is not None]

@@ -23,7 +23,7 @@ block is not aligned.
 
 The filter and the footer have no checksum of their own; the sidecar holds one over everything from the filter on. So
 that a value can be read alone, it also holds one of each 4 KB of the data blocks of a file without compression, and one
-of each piece of compressed ones (``block_pieces``).
+of each piece of compressed ones (``block_pieces``), and where these are short the keys of such blocks (``block_keys``).
 
 Source: ``SortLookupStoreWriter``, ``BlockWriter``, ``BlockReader``, ``BlockTrailer``, ``BloomFilterHandle`` of Apache
 Paimon.
@@ -40,6 +40,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.arrays import strings
 from paimon_spark.errors import CorruptFile
+from paimon_spark.lookup.block_keys import BlockKeys
 from paimon_spark.lookup.block_pieces import BlockPieces
 from paimon_spark.lookup.page_checksums import PAGE_SIZE
 from paimon_spark.lookup.sidecar import Checksums, Sidecar
@@ -66,7 +67,8 @@ _NUMBER = struct.Struct("<i")
 class SortContext:
     """What is known of a sort file beside the file: its size and, for files made here, the order of its keys, a
     CRC-32 of everything behind the data blocks, the length of its longest data block, and, if nothing is compressed, a
-    CRC-32 of each ``PAGE_SIZE`` bytes of the data blocks, or the pieces of compressed ones."""
+    CRC-32 of each ``PAGE_SIZE`` bytes of the data blocks, or the pieces of compressed ones; and which keys lie beside
+    it."""
 
     file_size: int
     order: str | None = None
@@ -74,17 +76,22 @@ class SortContext:
     longest_block: int | None = None
     page_checksums: Checksums | None = None
     pieces: BlockPieces | None = None
+    keys: BlockKeys | None = None
 
     def sidecar(self) -> Sidecar:
         """This context in its form beside the file."""
         header = {"kind": "sort", "file_size": self.file_size, "order": self.order, "longest_block": self.longest_block}
-        checksums = np.array([self.tail_checksum], np.uint32)
+        numbers = [np.array([self.tail_checksum], np.uint32)]
         if self.pieces is not None:
             header |= {"piece_size": self.pieces.piece_size, "blocks": len(self.pieces.lengths)}
-            return Sidecar(header, np.concatenate((checksums, self.pieces.numbers())))
-        if self.page_checksums is None:
-            return Sidecar(header, checksums)
-        return Sidecar(header | {"page_size": PAGE_SIZE}, np.concatenate((checksums, self.page_checksums)))
+            numbers.append(self.pieces.numbers())
+        elif self.page_checksums is not None:
+            header["page_size"] = PAGE_SIZE
+            numbers.append(self.page_checksums)
+        if self.keys is not None:
+            numbers.append(self.keys.numbers())
+            header["key_numbers"] = len(numbers[-1])
+        return Sidecar(header, np.concatenate(numbers))
 
     @staticmethod
     def from_sidecar(path: str, sidecar: Sidecar) -> SortContext:
@@ -95,11 +102,15 @@ class SortContext:
         header = sidecar.header
         try:
             size, order, longest = header["file_size"], header["order"], header["longest_block"]
-            tail, rest = int(sidecar.checksums[0]), sidecar.checksums[1:]
+            listed = int(header.get("key_numbers", 0))
+            tail, rest, numbers = np.split(sidecar.checksums, (1, len(sidecar.checksums) - listed))
+            keys = BlockKeys.from_numbers(numbers) if listed else None
+            if sidecar.attached != (0 if keys is None else int(keys.sizes.sum())):
+                raise ValueError(f"there are {sidecar.attached} bytes of keys")
             pages = rest if header.get("page_size") == PAGE_SIZE else None
             cut = "piece_size" in header
             pieces = BlockPieces.from_numbers(int(header["piece_size"]), int(header["blocks"]), rest) if cut else None
-            return SortContext(int(size), str(order), tail, int(longest), pages, pieces)
+            return SortContext(int(size), str(order), int(tail[0]), int(longest), pages, pieces, keys)
         except (KeyError, IndexError, TypeError, ValueError) as problem:
             raise CorruptFile(path, f"its context is incomplete: {problem!r}") from problem
 

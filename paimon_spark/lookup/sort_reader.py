@@ -1,15 +1,16 @@
 """Answers lookups from a sort file: filter, then index, then the blocks that can hold a key. Format: ``sort_layout``.
 
 The keys of a batch are searched in the index all at once, which names the block of each, and then side by side in the
-keys of those blocks, which say where the values lie. The keys of blocks stay in memory with the index (``key_table``);
-those that do not are decoded from whole blocks, some at a time, which answers their part of the batch at once. Other
-values come from ``sort_contents``.
+keys of those blocks, which say where the values lie. The keys of blocks stay in memory with the index (``key_table``).
+Those that do not are read from beside the file (``listed_keys``), or decoded from whole blocks, some at a time, which
+answers their part of the batch at once. Other values come from ``sort_contents``.
 """
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,14 +22,15 @@ from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.key_order import KeyOrder
 from paimon_spark.lookup.key_search import OrderedKeys, SearchKeys, search, search_keys
-from paimon_spark.lookup.key_table import KeyTable
+from paimon_spark.lookup.key_table import BlockRows, KeyTable
 from paimon_spark.lookup.sort_contents import BlockPlaces, Loaded, SortContents, read_blocks
-from paimon_spark.lookup.sort_layout import Entries, Footer, SortContext, block_handles, decode_contents
+from paimon_spark.lookup.sort_layout import Footer, SortContext, block_handles, decode_contents
 from paimon_spark.lookup.store_reader import StoreReader, sidecar_beside
 from paimon_spark.rows.byte_strings import ByteStrings, Int64s, as_binary, strings_at
 from paimon_spark.rows.murmur import hash_bytes_many
 
 _INDEX, _FILTER, _KEYS = 0, 1, 2
+_Asked: TypeAlias = "tuple[Int64s, Int64s, OrderedKeys]"
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class SortReader(StoreReader):
             super().close()
             raise
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file on disk, and of its sidecar if that lists keys."""
+        return self._file.size + self._contents.listed_size
+
     def close(self) -> None:
         """Close the file and give its memory back."""
         self._contents.close()
@@ -90,44 +97,55 @@ class SortReader(StoreReader):
         return self._find(wanted)
 
     def _find(self, wanted: pa.BinaryArray) -> pa.BinaryArray:
-        ordered = self._order.normalize(wanted)
         index = self._index()
-        block_of, _ = search(index.keys, search_keys(ordered, index.keys.form))
-        inside = np.flatnonzero(block_of < len(index.blocks.offsets))
-        inside = inside[np.argsort(block_of[inside], kind="stable")]
-        answers = _Answers(len(wanted))
-        numbers, borders = np.unique(block_of[inside], return_index=True)
+        batch, answers = _Batch(self._order.normalize(wanted), index), _Answers(len(wanted))
         cache, moment = self._memory.priority, self._memory.blocks.tick()
         with cache.budget.lock:
             table = cache.get(id(self), _KEYS, functools.partial(KeyTable, len(index.blocks.offsets)))
             last_use, table.last_use = table.last_use, cache.time
-            known = table.has(numbers)
-        for some, places in self._contents.groups(known, borders, len(inside)):
-            rows = inside[places]
-            blocks = block_of[rows]
-            asked = ordered[rows] if isinstance(ordered, np.ndarray) else ordered.take(to_arrow(rows))
-            if known[some[0]]:
-                with cache.budget.lock:
-                    hits, starts, lengths = table.find(blocks, asked)
-                for among, values in self._contents.values(blocks[hits], starts, lengths):
-                    answers.add(rows[hits[among]], values)
+            known = table.has(batch.numbers)
+        answered = np.zeros(len(known), np.bool_)
+        for some, keys in self._contents.listed_keys(batch.numbers[~known], self._order):
+            among = np.searchsorted(batch.numbers, some)
+            if self._keep(table, some, keys, last_use):
+                known[among] = True
             else:
-                loaded = self._contents.load(numbers[some], moment)
-                keys = self._decode(index.blocks.offsets[numbers[some]], loaded)
-                part, blocks = KeyTable(len(some)), np.searchsorted(numbers[some], blocks)
-                part.add(np.arange(len(some)), *keys)
-                hits, starts, lengths = part.find(blocks, asked)
-                answers.add(rows[hits], strings_at(loaded.memory, loaded.begins[blocks[hits]] + starts, lengths))
-                add = functools.partial(table.add, numbers[some], *keys)
-                cache.grow(id(self), _KEYS, table, part.nbytes, last_use, add)
+                self._answer(batch.of(among), KeyTable.of(keys), some, answers)
+                answered[among] = True
+        for among in self._contents.groups(known, ~answered):
+            if known[among[0]]:
+                self._answer(batch.of(among), table, None, answers)
+                continue
+            some = batch.numbers[among]
+            loaded = self._contents.load(some, moment)
+            keys = self._decode(index.blocks.offsets[some], loaded)
+            rows, blocks, asked = batch.of(among)
+            blocks = np.searchsorted(some, blocks)
+            hits, starts, lengths = KeyTable.of(keys).find(blocks, asked)
+            answers.add(rows[hits], strings_at(loaded.memory, loaded.begins[blocks[hits]] + starts, lengths))
+            self._keep(table, some, keys, last_use)
         return answers.strings()
 
-    def _decode(self, offsets: Int64s, loaded: Loaded) -> tuple[Entries, OrderedKeys, Int64s]:
-        """What :meth:`KeyTable.add` asks for of the data blocks at these offsets."""
+    def _answer(self, asked: _Asked, table: KeyTable, numbers: Int64s | None, answers: _Answers) -> None:
+        """Answer what is asked of blocks whose keys are in a table: under their numbers, or in the order of these
+        ``numbers``."""
+        rows, blocks, keys = asked
+        with self._memory.priority.budget.lock:
+            hits, starts, lengths = table.find(blocks if numbers is None else np.searchsorted(numbers, blocks), keys)
+        for among, values in self._contents.values(blocks[hits], starts, lengths):
+            answers.add(rows[hits[among]], values)
+
+    def _keep(self, table: KeyTable, numbers: Int64s, keys: BlockRows, last_use: int) -> bool:
+        """Add the keys of these blocks to the table if there is room for them; whether there was."""
+        add = functools.partial(table.add, numbers, keys)
+        return self._memory.priority.grow(id(self), _KEYS, table, keys.nbytes, last_use, add)
+
+    def _decode(self, offsets: Int64s, loaded: Loaded) -> BlockRows:
+        """The keys of the data blocks at these offsets."""
         entries = decode_contents(self.path, offsets, loaded.memory, loaded.begins, loaded.stops)
         if not entries.counts.all():
             raise CorruptFile(self.path, f"the block at byte {offsets[entries.counts.argmin()]} has no entries")
-        return entries, self._order.normalize(entries.keys), loaded.begins
+        return BlockRows.of_entries(entries, self._order.normalize(entries.keys), loaded.begins)
 
     def _index(self) -> _Index:
         def load() -> _Index:
@@ -164,6 +182,27 @@ class SortReader(StoreReader):
         if self.context.tail_checksum not in (None, crc32(tail)):
             raise CorruptFile(self.path, f"the checksum of filter, index and footer at byte {start} does not match")
         return tail
+
+
+class _Batch:
+    """The keys of a batch, by the block that would have them. ``numbers``: those blocks, ascending."""
+
+    def __init__(self, ordered: OrderedKeys, index: _Index) -> None:
+        """Keys in the form of the file's order; those behind the last block are in none."""
+        block_of, _ = search(index.keys, search_keys(ordered, index.keys.form))
+        inside = np.flatnonzero(block_of < len(index.blocks.offsets))
+        self._rows = inside[np.argsort(block_of[inside], kind="stable")]
+        self._ordered, self._block_of = ordered, block_of
+        self.numbers, borders = np.unique(block_of[self._rows], return_index=True)
+        self._counts = np.diff(borders, append=len(self._rows))
+
+    def of(self, among: Int64s) -> _Asked:
+        """What is asked of those of its blocks, ``among`` them these: the numbers of keys, their blocks, and them."""
+        wanted = np.zeros(len(self.numbers), np.bool_)
+        wanted[among] = True
+        rows = self._rows[np.repeat(wanted, self._counts)]
+        keys = self._ordered
+        return rows, self._block_of[rows], keys[rows] if isinstance(keys, np.ndarray) else keys.take(to_arrow(rows))
 
 
 class _Answers:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from paimon_spark.arrays import strings, to_arrow
 from paimon_spark.checksum import crc32
 from paimon_spark.errors import InvalidInput
+from paimon_spark.lookup.block_keys import KeyListing
 from paimon_spark.lookup.bloom_filter import BloomFilter
 from paimon_spark.lookup.compression import Codec
 from paimon_spark.lookup.key_order import KeyOrder
@@ -56,11 +57,17 @@ class SortWriter(StoreWriter[SortContext]):
         self._index_sizes = [np.empty(0, np.int64)]
         self._longest = 0
         self._pages = PageChecksums(PAGE_SIZE) if codec is None else None
+        self._listing = KeyListing(path)
         self._file = NewFile(path)
 
     def abort(self) -> None:
         """Delete what was written."""
         self._file.discard()
+        if self._listing.attachment is not None:
+            self._listing.attachment.discard()
+
+    def _attachment(self) -> NewFile | None:
+        return self._listing.attachment
 
     def _add(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
         self._check_order(keys)
@@ -126,6 +133,7 @@ class SortWriter(StoreWriter[SortContext]):
         self._index_offsets.append(offset + stored - (sizes + TRAILER.size))
         self._index_sizes.append(sizes)
         self._index_keys.append(keys.take(to_arrow(np.arange(each - 1, done, each))))
+        self._listing.add_alike(keys[:done], len(values[0].as_py()), self._sealer.paged(count), content + TAIL_SIZE)
         return done
 
     def _entries_of_a_block(self, size: int) -> int:
@@ -154,18 +162,22 @@ class SortWriter(StoreWriter[SortContext]):
                 break
             places = starts[at:stop] - starts[at]
             tail = block_tail(places, entry if aligned else None)
-            self._write_block(_copy(keys[stop - 1 : stop]), view[starts[at] : starts[stop]], tail, stop - at)
+            self._write_block(keys[at:stop], values[at:stop], view[starts[at] : starts[stop]], tail)
             at = stop
         return at
 
-    def _write_block(self, last: pa.BinaryArray, entries: memoryview, tail: bytes, count: int) -> None:
-        """Write a data block of ``count`` entries whose last key is ``last``, and keep its place for the index."""
-        offset = self._file.size
-        parts, size = self._sealer.one(offset, entries, tail, count)
-        self._append(parts, len(entries) + len(tail))
+    def _write_block(self, keys: pa.BinaryArray, values: pa.BinaryArray, entries: memoryview, tail: bytes) -> None:
+        """Write a data block of these ``entries``, and keep its place for the index."""
+        offset, content = self._file.size, len(entries) + len(tail)
+        parts, size = self._sealer.one(offset, entries, tail, len(keys))
+        self._append(parts, content)
+        if self._sealer.paged(1)[0]:
+            self._listing.add(keys, values, content)
+        else:
+            self._listing.skip()
         self._index_offsets.append(np.array([offset]))
         self._index_sizes.append(np.array([size]))
-        self._index_keys.append(last)
+        self._index_keys.append(_copy(keys[-1:]))
 
     def _append(self, parts: list[bytes | memoryview], length: int) -> None:
         """Write a block with a content of ``length`` bytes."""
@@ -181,7 +193,7 @@ class SortWriter(StoreWriter[SortContext]):
     def _finish(self) -> SortContext:
         if len(self._rest_keys):
             rest = records(self._rest_keys, self._rest_values)
-            self._write_block(self._rest_keys[-1:], *_whole_block(rest), len(rest))
+            self._write_block(self._rest_keys, self._rest_values, *_whole_block(rest))
         tail_start = self._file.size
         pages, self._pages = None if self._pages is None else self._pages.finish(), None
         longest, bloom = self._longest, (0, 0, 0)
@@ -198,7 +210,8 @@ class SortWriter(StoreWriter[SortContext]):
         self._file.append(Footer(*bloom, index_offset, index_size).encode())
         tail = self._file.read(tail_start, self._file.size - tail_start)
         self._file.close()
-        return SortContext(self._file.size, self._order.name, crc32(tail), longest, pages, self._sealer.pieces())
+        pieces, listed = self._sealer.pieces(), self._listing.finish()
+        return SortContext(self._file.size, self._order.name, crc32(tail), longest, pages, pieces, listed)
 
 
 def _whole_block(entries: pa.BinaryArray) -> tuple[memoryview, bytes]:

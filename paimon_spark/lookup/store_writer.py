@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInput, StorageError
+from paimon_spark.lookup.local_file import NewFile
 from paimon_spark.lookup.sidecar import Sidecar
 from paimon_spark.rows.byte_strings import ByteStrings, as_binary
 
@@ -58,7 +59,7 @@ class StoreWriter(ABC, Generic[Context]):
         try:
             self._flush()
             context = self._finish()
-            context.sidecar().write(self.path)
+            context.sidecar().write(self.path, self._attachment())
         except BaseException:
             self.abort()
             raise
@@ -75,6 +76,10 @@ class StoreWriter(ABC, Generic[Context]):
     @abstractmethod
     def _finish(self) -> Context:
         """Write what is left, and close the file."""
+
+    def _attachment(self) -> NewFile | None:
+        """The sidecar to be, where something is in it already."""
+        return None
 
     def _flush(self) -> None:
         if self._waiting:

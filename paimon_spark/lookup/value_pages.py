@@ -22,8 +22,10 @@ from paimon_spark.rows.byte_strings import Bytes, Int64s
 class PlainPages:
     """The pages of the data blocks of a file without compression: their addresses are places in the file."""
 
-    def __init__(self, file: LocalFile, length: int, checksums: Checksums, offsets: Int64s) -> None:
-        """The first ``length`` bytes of ``file``, data blocks at ``offsets``.
+    def __init__(
+        self, file: LocalFile, length: int, checksums: Checksums, offsets: Int64s, block_lengths: Int64s
+    ) -> None:
+        """The first ``length`` bytes of ``file``, data blocks at ``offsets`` with contents of these lengths.
 
         :raises CorruptFile: there are checksums of another number of pages
         """
@@ -32,6 +34,7 @@ class PlainPages:
         self.size = PAGE_SIZE
         self.length = length
         self.begins = offsets
+        self.block_lengths = block_lengths
         if len(checksums) != -(-length // PAGE_SIZE):
             raise CorruptFile(file.path, "its context has checksums of another number of pages")
 
@@ -50,7 +53,7 @@ class PlainPages:
 class PackedPages:
     """The pieces of the data blocks of a compressed file, each at the begin of a page of its own.
 
-    ``begins``: the address of each block, -1 where it has no pieces.
+    ``begins``: the address of each block, -1 where it has no pieces; ``block_lengths``: of its content, or 0.
     """
 
     def __init__(self, file: LocalFile, pieces: BlockPieces, offsets: Int64s, sizes: Int64s) -> None:
@@ -60,7 +63,7 @@ class PackedPages:
         """
         self._file = file
         self._codec = Zstd()
-        self._block_lengths = pieces.lengths
+        self.block_lengths = pieces.lengths
         self._starts, self._sizes, self._checksums = pieces.piece_starts(), pieces.sizes, pieces.checksums
         self._lengths = pieces.piece_lengths()
         self.size = pieces.piece_size
@@ -91,7 +94,7 @@ class PackedPages:
 
         :raises CorruptFile: one has
         """
-        expected = self._block_lengths.take(numbers)
+        expected = self.block_lengths.take(numbers)
         if bool(((expected != lengths) & (expected > 0)).any()):
             raise CorruptFile(self._file.path, "its context names pieces of other lengths than its blocks have")
 

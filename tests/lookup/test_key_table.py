@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.lookup.block_cache import BlockCache
-from paimon_spark.lookup.key_table import KeyTable
+from paimon_spark.lookup.key_table import BlockRows, KeyTable
 from paimon_spark.lookup.memory_budget import MemoryBudget
 from paimon_spark.lookup.sort_layout import Entries
 
@@ -37,7 +37,8 @@ def add(table: KeyTable, numbers: list[int], blocks: list[list[tuple[bytes, int,
     keys = pa.array([row[0] for row in rows], pa.binary())
     starts, lengths = (np.array([row[at] for row in rows], np.int32) for at in (1, 2))
     counts = np.array([len(blocks[n]) for n in numbers])
-    table.add(np.array(numbers), Entries(np.empty(0, np.uint8), keys, starts, lengths, counts), keys, begins)
+    entries = Entries(np.empty(0, np.uint8), keys, starts, lengths, counts)
+    table.add(np.array(numbers), BlockRows.of_entries(entries, keys, begins))
 
 
 @pytest.mark.parametrize("alike", [True, False])
