@@ -20,6 +20,9 @@ The whole file may be cut into pages, each compressed on its own; without compre
 The compressed bytes of a page may be *pieces*, one after another, each of so many bytes compressed on their own. To
 Java, and to whoever does not know of them, they are one page. The length before a page belongs to its first piece.
 
+Compressed pages may begin with another than the first: those before it follow the last one. So a large file is written
+whose values are known before its index is. Java asks the context where a page is, and does not mind.
+
 Nothing in the file says where the sections are: that is the context. All positions in it count uncompressed bytes;
 ``page_starts`` are positions in the file itself.
 
@@ -39,7 +42,7 @@ from paimon_spark.rows.byte_strings import Int64s
 
 PAGE_PREFIX = 4
 """Bytes of the length before a compressed page."""
-_BESIDE_HEADER = ("checksums", "page_starts", "piece_starts")
+_BESIDE_HEADER = ("checksums", "page_starts", "piece_sizes")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class HashContext:
 
     ``bloom_keys`` is 0 when there is no filter. ``length`` is the uncompressed size. ``page_starts`` is None when the
     file is not compressed. ``checksums`` holds a CRC-32 of each page as it is in the file, of each piece where
-    ``piece_size`` is given; ``piece_starts`` are their positions in the file. Files made by Java have none of these.
+    ``piece_size`` is given; ``piece_sizes`` are their sizes in the file, which begins with page ``first_page``. Files
+    made by Java have none of these.
     """
 
     bloom_keys: int
@@ -65,18 +69,18 @@ class HashContext:
     file_size: int | None = None
     checksums: Checksums | None = None
     piece_size: int | None = None
-    piece_starts: Int64s | None = None
+    piece_sizes: Int64s | None = None
+    first_page: int = 0
 
     def sidecar(self) -> Sidecar:
         """This context in its form beside the file: where there are pieces, the size of each in the file follows the
         checksums and stands for all starts."""
         header = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _BESIDE_HEADER}
         parts = np.empty(0, np.uint32) if self.checksums is None else self.checksums
-        if self.piece_starts is None:
+        if self.piece_sizes is None:
             header["page_starts"] = None if self.page_starts is None else list(self.page_starts)
         else:
-            borders = np.append(self.piece_starts, self.file_size or 0)
-            parts = np.concatenate((parts, np.diff(borders).astype(np.uint32)))
+            parts = np.concatenate((parts, self.piece_sizes.astype(np.uint32)))
         return Sidecar({"kind": "hash", **header}, parts)
 
     @staticmethod
@@ -104,9 +108,18 @@ class HashContext:
 
         :raises ValueError: no such pieces make up a page
         """
-        starts = np.cumsum(sizes) - sizes
-        pages = tuple(starts[:: self.page_size // piece_size].tolist())
-        return replace(self, page_starts=pages, piece_size=piece_size, piece_starts=starts)
+        context = replace(self, piece_size=piece_size, piece_sizes=sizes)
+        pages = context.piece_starts()[:: self.page_size // piece_size]
+        return replace(context, page_starts=tuple(pages.tolist()))
+
+    def piece_starts(self) -> Int64s:
+        """Where in the file each piece is. Requires: pieces."""
+        assert self.piece_size is not None
+        assert self.piece_sizes is not None
+        first = self.first_page * (self.page_size // self.piece_size)
+        stored = np.roll(self.piece_sizes, -first)
+        starts: Int64s = np.roll(np.cumsum(stored) - stored, first)
+        return starts
 
     def check(self, path: str) -> None:
         """Refuse a context whose sections do not follow one another within ``length``.

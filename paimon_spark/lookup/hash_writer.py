@@ -208,6 +208,7 @@ class HashWriter(StoreWriter[HashContext]):
             None,
             out.file.size,
             np.array(out.checksums, np.uint32),
+            first_page=out.first_page,
         )
         return (
             context if out.codec is None else context.with_pieces(out.piece_size, np.array(out.piece_sizes, np.int64))

@@ -22,6 +22,7 @@ from paimon_spark.rows.byte_strings import Bytes, Int64s
 _COPY = 2**22
 _MOST_PARTS = 512
 _LEAST_PART = 2048
+_MOST_WAITING = 2**20
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -95,8 +96,8 @@ class LocalFile:
                 self.read_into(offset, memory)
 
     def read_parts(self, offsets: Int64s, lengths: Int64s, memory: Bytes) -> list[memoryview]:
-        """Fill ``memory`` with the parts of these lengths at these offsets, ascending, one after another; where each
-        is. Neighbours are read at once. Errors as for :meth:`read`."""
+        """Fill ``memory`` with the parts of these lengths at these offsets, one after another; where each is.
+        Neighbours are read at once. Errors as for :meth:`read`."""
         view, borders = memory.data, [0, *np.cumsum(lengths).tolist()]
         parts = [view[start:stop] for start, stop in pairwise(borders)]
         firsts = (np.flatnonzero(offsets[1:] != (offsets + lengths)[:-1]) + 1).tolist()
@@ -137,19 +138,17 @@ class LocalFile:
 class NewFile:
     """A file being made: bytes are appended; whoever makes it deletes it after an error.
 
-    What is appended is kept, not copied, until a megabyte is worth a write, or as much as is said; it must not change
-    meanwhile.
+    What is appended is kept, not copied, until a megabyte is worth a write; it must not change meanwhile.
     """
 
-    def __init__(self, path: str, most_waiting: int = 2**20) -> None:
-        """Create the file; not more than ``most_waiting`` bytes wait to be written.
+    def __init__(self, path: str) -> None:
+        """Create the file.
 
         :raises StorageError: the name exists, or the file cannot be made
         """
         self.path = path
         self.size = 0
         self._at = 0
-        self._most_waiting = most_waiting
         self._waiting: list[bytes | memoryview] = []
         self._waiting_bytes = 0
         self._closed = False
@@ -169,7 +168,7 @@ class NewFile:
         self._waiting_bytes += len(data)
         self._at += len(data)
         self.size = max(self.size, self._at)
-        if self._waiting_bytes >= self._most_waiting or len(self._waiting) * _LEAST_PART >= self._most_waiting:
+        if self._waiting_bytes >= _MOST_WAITING or len(self._waiting) * _LEAST_PART >= _MOST_WAITING:
             self._write_out()
 
     def seek(self, offset: int) -> None:

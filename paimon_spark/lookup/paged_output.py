@@ -2,11 +2,10 @@
 
 Filter and index come first in the file but are known last. Where all keys have one length, though, the number of rows
 says how large they will be, and so in which page, and where in it, the values begin. Then values need not wait:
-``PlacedValues`` puts them into their pages at once, in a temporary file::
+``PlacedValues`` puts them into their pages at once, in a temporary file that becomes the file::
 
-    not compressed    a hole as long as filter and index | values        becomes the file, once the hole is filled
-    compressed        the pages behind that in which values begin        copied behind the pages of filter and index;
-                                                                         the last 64 MiB wait for that in memory
+    not compressed    a hole as long as filter and index, filled last | values
+    compressed        the pages behind that in which values begin | the pages of filter and index, up to that one
 
 If a file comes out otherwise than its writer was told, its values are read back from there and written again.
 """
@@ -24,12 +23,10 @@ from paimon_spark.lookup.hash_layout import PAGE_PREFIX
 from paimon_spark.lookup.local_file import NewFile
 from paimon_spark.lookup.page_checksums import PAGE_SIZE
 
-_MOST_IN_MEMORY = 2**26
-
 
 class PagedOutput:
     """Appends to the file in pages: cuts each into pieces, compresses them where a codec is given and counts a checksum
-    of each."""
+    of each. ``first_page`` is the number of the page with which the file begins."""
 
     def __init__(self, file: NewFile, codec: Codec | None, page_size: int) -> None:
         self.file = file
@@ -39,6 +36,7 @@ class PagedOutput:
         self.piece_size = compression.PIECE_SIZE if cut else self.page_size
         self.piece_sizes: list[int] = []
         self.checksums: list[int] = []
+        self.first_page = 0
         self.rest = bytearray()
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
@@ -83,8 +81,7 @@ class PlacedValues:
         :raises StorageError: the file exists or cannot be made
         """
         self.start = start
-        file = NewFile(path) if codec is None else NewFile(path, most_waiting=_MOST_IN_MEMORY)
-        self._pages = PagedOutput(file, codec, page_size)
+        self._pages = PagedOutput(NewFile(path), codec, page_size)
         self._border = start + -start % self._pages.page_size
         # What lies in the page in which the values begin.
         self._first = bytearray()
@@ -107,9 +104,11 @@ class PlacedValues:
         :raises StorageError: the disk is full or fails
         """
         self._pages.finish()
+        out.file.become(self._pages.file)
         if out.codec is None:
-            out.file.become(self._pages.file)
             out.file.seek(0)
+        elif self._pages.piece_sizes:
+            out.first_page = self._border // out.page_size
 
     def complete(self, out: PagedOutput) -> None:
         """Put the section behind filter and index.
@@ -121,10 +120,7 @@ class PlacedValues:
         out.append(self._first)
         out.finish()
         out.checksums += self._pages.checksums
-        if out.codec is not None:
-            out.piece_sizes += self._pages.piece_sizes
-            for part in self._pages.file.content(0):
-                out.file.append(part)
+        out.piece_sizes += self._pages.piece_sizes
 
     def content(self) -> Iterator[bytes | memoryview]:
         """All bytes that were appended, in parts.

@@ -36,7 +36,8 @@ class StoredPages:
         self._length = context.length
         self._checksums = context.checksums
         self._check_size(context)
-        self._starts = np.empty(0, np.int64) if self._codec is None else self._page_starts(context)
+        if self._codec is not None:
+            self._starts, self._sizes = self._page_places(context)
 
     def load(self, pages: Int64s, room: Bytes) -> Bytes:
         """The bytes of these pages, ascending, one after another: at the start of ``room`` or in memory of their own.
@@ -50,8 +51,7 @@ class StoredPages:
             memory = room[: int(lengths.sum())]
             self._read(pages, begins, lengths, memory)
             return memory
-        begins = self._starts.take(pages)
-        packed = self._starts.take(pages + 1) - begins
+        begins, packed = self._starts.take(pages), self._sizes.take(pages)
         stored = np.empty(int(packed.sum()), np.uint8)
         self._read(pages, begins, packed, stored)
         return self._unpack(pages, stored, packed, lengths.tolist())
@@ -92,12 +92,15 @@ class StoredPages:
         if self._checksums is not None and len(self._checksums) != -(-self._length // self.size):
             raise CorruptFile(self._file.path, "its context has checksums of another number of pages")
 
-    def _page_starts(self, context: HashContext) -> Int64s:
-        """Where the compressed pages start, and where the last one ends."""
-        starts = (context.page_starts or ()) if context.piece_starts is None else context.piece_starts
-        borders = np.array([*starts, self._file.size], np.int64)
+    def _page_places(self, context: HashContext) -> tuple[Int64s, Int64s]:
+        """Where the compressed pages start, and how long they are."""
+        if context.piece_sizes is None:
+            borders = np.array([*(context.page_starts or ()), self._file.size], np.int64)
+            starts, sizes = borders[:-1], np.diff(borders)
+        else:
+            starts, sizes = context.piece_starts(), context.piece_sizes
+        whole = not (sizes < 0).any() and int(sizes.sum()) == self._file.size
         pages = -(-self._length // self.size)
-        ascending = not (np.diff(borders) < 0).any() and (not pages or borders[0] == 0)
-        if len(borders) != pages + 1 or not ascending or (self._together > 1 and self._checksums is None):
+        if len(sizes) != pages or not whole or (self._together > 1 and self._checksums is None):
             raise CorruptFile(self._file.path, "its context names other pages than the file has")
-        return borders
+        return starts, sizes

@@ -244,7 +244,7 @@ def test_a_context_without_pieces_is_read_by_pages(
     content = path.read_bytes()
     pages = [content[start:stop] for start, stop in pairwise((*context.page_starts, len(content)))]
     checksums = np.array([crc32(page) for page in pages], np.uint32) if checked else None
-    older = replace(context, piece_size=None, piece_starts=None, checksums=checksums)
+    older = replace(context, piece_size=None, piece_sizes=None, checksums=checksums)
     if checked:
         Path(sidecar_path(str(path))).unlink()
         older.sidecar().write(str(path))
@@ -270,7 +270,8 @@ def test_a_context_without_pieces_is_read_by_pages(
         {"piece_size": 256},
         {"checksums": None},
         {"compression": "none"},
-        {"page_starts": None, "piece_starts": None},
+        {"page_starts": None, "piece_sizes": None},
+        {"first_page": 1},
     ],
 )
 def test_pieces_that_do_not_fit_the_file_are_refused(

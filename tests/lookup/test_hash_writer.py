@@ -1,5 +1,6 @@
-"""A hash file has the same bytes however it is built: its keys lie where they would if they came one by one, and its
-values may wait in memory or go to disk early, foreseen rightly or not."""
+"""A hash file has the same pages however it is built: its keys lie where they would if they came one by one, and its
+values may wait in memory or go to disk early, foreseen rightly or not. Only where they were foreseen and the file is
+compressed does it begin with another page."""
 
 from __future__ import annotations
 
@@ -11,13 +12,17 @@ import numpy as np
 import pytest
 
 from paimon_spark.errors import CorruptFile, InvalidInput, StorageError
-from paimon_spark.lookup import HashLookupStore, compression, hash_index, hash_writer, local_file, paged_output
+from paimon_spark.lookup import HashLookupStore, compression, hash_index, hash_writer, local_file
+from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.hash_index import CollectedKeys, build_index
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.paged_output import PagedOutput, PlacedValues
+from paimon_spark.lookup.sidecar import Sidecar
 from paimon_spark.rows.byte_strings import varint
 from tests.faults.fault_disk import FaultDisk
 from tests.faults.fault_storage import BEFORE, TORN
+from tests.java.referee import JavaPaimon
+from tests.lookup.java_stores import JavaStores
 from tests.lookup.stores import COMPRESSIONS
 
 Pairs = list[tuple[bytes, bytes]]
@@ -43,9 +48,9 @@ def on_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(hash_writer, "_MOST_IN_MEMORY", 2000)
     monkeypatch.setattr(hash_writer, "_PIECE", 100)
     monkeypatch.setattr(hash_writer, "_COPY", 1000)
-    monkeypatch.setattr(paged_output, "_MOST_IN_MEMORY", 1000)
     monkeypatch.setattr(compression, "PIECE_SIZE", 1024)
     monkeypatch.setattr(local_file, "_COPY", 1000)
+    monkeypatch.setattr(local_file, "_MOST_WAITING", 1000)
     return monkeypatch
 
 
@@ -149,13 +154,46 @@ def test_values_on_disk_change_no_byte(
         assert completed == [max(context.data_offsets)] * foreseen
         completed.clear()
         assert sorted(os.listdir(tmp_path)) == ["early", "early.context", "late", "late.context"]
-        assert (tmp_path / "early").read_bytes() == (tmp_path / "late").read_bytes()
-        assert (tmp_path / "early.context").read_bytes() == (tmp_path / "late.context").read_bytes()
+        several = max(context.data_offsets) // page_size < (context.length - 1) // page_size
+        assert (context.first_page > 0) == (foreseen and several and compression != "none")
+        content, start = (tmp_path / "early").read_bytes(), (context.page_starts or (0,))[0]
+        assert content[start:] + content[:start] == (tmp_path / "late").read_bytes()
+        early, late = (Sidecar.read(str(tmp_path / name), "hash") for name in ("early", "late"))
+        assert early.header | {"first_page": 0} == late.header
+        assert early.checksums.tolist() == late.checksums.tolist()
         opened = HashLookupStore.reader(str(tmp_path / "early"))
         assert opened.get_many([key for key, _ in pairs]).to_pylist() == [value for _, value in pairs]
         opened.close()
         for name in os.listdir(tmp_path):
             (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_java_reads_a_file_that_begins_with_its_values(
+    compression: str, java: JavaPaimon, tmp_path: Path, on_disk: pytest.MonkeyPatch
+) -> None:
+    pairs = pairs_of(400)
+    context = made(tmp_path / "file", pairs, len(pairs), 0.1, compression, 2048)
+    assert (context.first_page > 1) == (compression != "none")
+    opened = JavaStores(java).reader("hash", tmp_path / "file", context, compression, 2048)
+    assert [bytes(opened.lookup(key)) for key, _ in pairs] == [value for _, value in pairs]
+    assert opened.lookup(b"none") is None
+    opened.close()
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_a_flipped_bit_in_a_file_that_begins_with_its_values(
+    compression: str, tmp_path: Path, on_disk: pytest.MonkeyPatch
+) -> None:
+    pairs, path = pairs_of(80), tmp_path / "file"
+    assert made(path, pairs, len(pairs), None, compression, 256).first_page > 1
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        opened = HashLookupStore.reader(str(path), cache=LookupMemory(0))
+        with pytest.raises(CorruptFile, match="file"):
+            opened.get_many([key for key, _ in pairs])
+        opened.close()
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -170,7 +208,7 @@ def test_whatever_call_of_the_disk_fails_nothing_is_left(
     disk.install_under_lookups(on_disk)
     made(tmp_path / "plain", pairs, rows, 0.1, compression, 512)
     log, calls = disk.log, len(disk.log)
-    assert ("rename" in log) == (case == "as said" and compression == "none")
+    assert ("rename" in log) == (case == "as said")
     for number in range(calls):
         if log[number] == "unlink":
             continue
