@@ -51,9 +51,9 @@ tests-of-all-else:
 	@$(call run,$(VENV)) -m pytest --ignore tests/spark
 
 soak: $(VENV)/.installed
-	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s tests/faults tests/storage tests/spark/cluster \
-		tests/compact/test_random_compactions.py tests/merge/test_merge_reference.py \
-		tests/table/test_determinism.py tests/table/test_big_rows.py
+	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s tests/faults tests/storage tests/lookup tests/compact tests/table \
+		tests/metadata/test_commit.py tests/merge/test_merge_reference.py tests/rows/test_nested_rows.py \
+		tests/spark/cluster tests/spark/test_native_golden.py tests/spark/test_native_level0.py
 
 bench: $(VENV)/.installed $(VENV_PYPAIMON)/.installed
 	@$(call run,$(VENV)) -m benchmarks

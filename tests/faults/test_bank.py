@@ -7,7 +7,6 @@ that comes back changes the sum.
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CommitConflict
 from paimon_spark.table import PaimonTable
-from tests.faults.test_kill import PRELOADED
+from tests.processes import fork_server
 from tests.sizes import seeded, sized
 
 SCHEMA = pa.schema([("account", pa.int64()), ("balance", pa.int64()), ("owner", pa.string())])
@@ -46,13 +45,15 @@ def transfer(path: str, writer: int, commits: int, seed: int, start: Barrier) ->
 
 
 def compact(path: str, full: bool, start: Barrier, done: Event) -> None:
-    """Compact again and again."""
+    """Compact again and again, and once more when all is written."""
     start.wait()
-    while not done.is_set():
+    last = False
+    while not last:
+        last = done.is_set()
         try:
             PaimonTable.open(path).compact(full=full)
         except CommitConflict:
-            continue
+            last = False
 
 
 def test_the_total_is_the_same_at_every_snapshot(tmp_path: Path) -> None:
@@ -61,8 +62,7 @@ def test_the_total_is_the_same_at_every_snapshot(tmp_path: Path) -> None:
     accounts = list(range(WRITERS * ACCOUNTS))
     table.append(pa.table({"account": accounts, "balance": [START] * len(accounts), "owner": ["x"] * len(accounts)}))
     table.compact(full=True)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
+    context = fork_server()
     seed = seeded("bank").randrange(2**32)
     start, done = context.Barrier(WRITERS + 2), context.Event()
     writers = [context.Process(target=transfer, args=(path, w, commits, seed + w, start)) for w in range(WRITERS)]

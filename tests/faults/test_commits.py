@@ -145,7 +145,7 @@ def test_writes_that_are_given_up_leave_nothing(tmp_path: Path, use: Use) -> Non
     before = files(path)
     chance = seeded("aborts")
     given_up = 0
-    for _ in range(sized(200, 2000)):
+    for _ in range(sized(100, 2000)):
         storage = FaultStorage()
         use(storage)
         write = PaimonTable.open(path).new_write(overwrite=chance.random() < 0.3)

@@ -48,7 +48,7 @@ class JavaPaimon:
         port, token = launch_gateway(
             jarpath=str(jvm.py4j_jar()),
             classpath=jvm.class_path(),
-            javaopts=["-Xmx2g", "-XX:+UseSerialGC", *jvm.JVM_FLAGS],
+            javaopts=["-Xmx2g", *jvm.QUICK_JVM, *jvm.JVM_FLAGS],
             java_path=str(jvm.java_home() / "bin" / "java"),
             die_on_exit=True,
             enable_auth=True,

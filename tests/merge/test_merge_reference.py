@@ -175,7 +175,7 @@ def check(
     assert projection.result(actual()) == projection.result(expected)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=sized(200, 2000), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_fold_agrees_with_the_reference(seed: int) -> None:
     check_fold(seed)
@@ -196,7 +196,7 @@ def check_fold(seed: int) -> None:
     check(table, projection, written, lambda: to_records(fold(keys_of(rows), rows, engine)))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=sized(200, 2000), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_merging_runs_agrees_with_the_reference(seed: int) -> None:
     check_merge(seed)
@@ -222,7 +222,7 @@ def test_thousands_of_histories(check_one: Callable[[int], None]) -> None:
     """Without Hypothesis, whose care takes longer than a case: runs, their files and batches, windows and columns are
     drawn by lot, and the result depends on none of them."""
     chance = seeded(check_one.__name__)
-    for _ in range(sized(2000, 500_000)):
+    for _ in range(sized(1000, 500_000)):
         seed = chance.randrange(2**32)
         try:
             check_one(seed)

@@ -28,6 +28,8 @@ from paimon_spark.storage.local import LocalStorage
 from paimon_spark.storage.storage import Storage
 from paimon_spark.types import DataType
 from tests.metadata.made_up import added, data_file, names_in, new_table, row
+from tests.processes import fork_server
+from tests.sizes import sized
 
 
 def manifest_files(metadata: TableMetadata) -> set[str]:
@@ -167,10 +169,10 @@ def append_often(root: str, number: int, commits: int, queue: multiprocessing.Qu
         queue.put((snapshot.id, hashlib.sha256(content).hexdigest()))
 
 
-def test_eight_processes_commit_four_hundred_times(tmp_path: Path) -> None:
-    processes, commits = 8, 50
+def test_eight_processes_commit_hundreds_of_times(tmp_path: Path) -> None:
+    processes, commits = 8, sized(25, 50)
     metadata, _ = new_table(tmp_path)
-    context = multiprocessing.get_context("forkserver")
+    context = fork_server()
     queue = context.Queue()
     workers = [context.Process(target=append_often, args=(str(tmp_path), n, commits, queue)) for n in range(processes)]
     for worker in workers:

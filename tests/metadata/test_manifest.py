@@ -330,10 +330,10 @@ def test_every_cut_and_every_flipped_bit_is_noticed_or_harmless() -> None:
     ],
 )
 def test_broken_containers(data: bytes, message: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(CorruptFile, match=message):
         read_manifest(data, "m")
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("codec", [b"deflate", b"zstandard"])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import InvalidInput, UnsupportedFeature
+from paimon_spark.rows import bucket
 from paimon_spark.rows.bucket import assign_buckets
 from paimon_spark.types import parse_type
 from tests.rows.java_vectors import column, types_of, vectors
@@ -33,12 +34,13 @@ def test_every_vector(golden: Path, version: str) -> None:
             assert assign_buckets(columns, types, num_buckets, "default").tolist() == expected
 
 
-def test_batches_longer_than_a_piece_and_large_values() -> None:
+def test_batches_longer_than_a_piece_and_large_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket, "_BYTES_AT_ONCE", 2**15)
     numbers = pa.array(range(200_000), pa.int64())
     whole = assign_buckets([numbers], [BIGINT], 7, "default")
     parts = [assign_buckets([numbers.slice(i, 1000)], [BIGINT], 7, "default").tolist() for i in range(0, 200_000, 1000)]
-    assert whole.tolist() == [bucket for part in parts for bucket in part]
-    large = pa.array(["a" * 1_500_000, "b", "c" * 1_500_000, "d" * 1_500_000])
+    assert whole.tolist() == [number for part in parts for number in part]
+    large = pa.array(["a" * 15_000, "b", "c" * 15_000, "d" * 15_000])
     alone = [assign_buckets([large.slice(i, 1)], [STRING], 16, "default")[0] for i in range(4)]
     assert assign_buckets([large], [STRING], 16, "default").tolist() == alone
 

@@ -198,7 +198,7 @@ def test_racing_processes_have_one_winner_for_each_id(tmp_path: Path) -> None:
     processes = [context.Process(target=_race, args=(str(tmp_path), r, ids, barrier, wins)) for r in range(racers)]
     for process in processes:
         process.start()
-    won = dict(wins.get(timeout=60) for _ in range(racers))
+    won = dict(wins.get(timeout=300) for _ in range(racers))
     for process in processes:
         process.join()
     assert sorted(i for mine in won.values() for i in mine) == list(range(ids))

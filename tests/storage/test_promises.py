@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 
 import numpy as np
@@ -14,6 +13,7 @@ from paimon_spark import PaimonTable
 from paimon_spark.errors import CorruptFile, NotFound, StorageError
 from paimon_spark.storage.locate import locate
 from paimon_spark.storage.storage import Storage
+from tests.processes import fork_server
 from tests.sizes import sized
 from tests.storage.stores import ELSEWHERE, STARTED_HERE, Place, place_of
 
@@ -146,7 +146,7 @@ def test_commits_of_eight_processes(store: str, request: pytest.FixtureRequest) 
     processes, commits = 8, sized(10, 25)
     path, options = place
     PaimonTable.create(path, SCHEMA, ["id"], options={**options, "bucket": "1", "write-only": "true"})
-    context = multiprocessing.get_context("spawn")
+    context = fork_server()
     workers = [context.Process(target=_commits, args=(place, user, commits)) for user in range(processes)]
     for worker in workers:
         worker.start()

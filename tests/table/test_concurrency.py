@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pyarrow as pa
 
 from paimon_spark.table import PaimonTable
+from tests.processes import fork_server
+from tests.sizes import sized
 
-PROCESSES, APPENDS = 8, 50
+PROCESSES, APPENDS = 8, sized(25, 50)
 
 
-def _append_many(path: str, process: int, start: multiprocessing.synchronize.Barrier, digests: dict[int, str]) -> None:
+def _append_many(path: str, process: int, start: Barrier, digests: dict[int, str]) -> None:
     start.wait()
     for i in range(APPENDS):
         row = process * APPENDS + i
@@ -27,12 +29,12 @@ def _digest(path: str, snapshot: int) -> str:
     return hashlib.sha256(Path(path, "snapshot", f"snapshot-{snapshot}").read_bytes()).hexdigest()
 
 
-def test_400_concurrent_appends_make_400_snapshots(tmp_path: Path) -> None:
+def test_every_concurrent_append_makes_a_snapshot(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     columns = [("id", pa.int64()), *((f"c{p}", pa.int64()) for p in range(PROCESSES))]
     options = {"merge-engine": "partial-update", "bucket": "2"}
     PaimonTable.create(path, pa.schema(columns), ["id"], options=options)
-    context = multiprocessing.get_context("spawn")
+    context = fork_server()
     with context.Manager() as manager:
         digests, start = manager.dict(), manager.Barrier(PROCESSES)
         writers = [context.Process(target=_append_many, args=(path, p, start, digests)) for p in range(PROCESSES)]
