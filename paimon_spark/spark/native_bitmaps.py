@@ -1,13 +1,13 @@
 """Deleted rows of a few files that Spark's own reader reads, without a join.
 
 Spark fills the column :data:`POSITION` of a parquet scan with the position of each row in its file, and knows the size
-of that file. The bitmaps of all files of a scan are one array of 64-bit numbers, which reaches the tasks as the value
-of a scalar subquery, so that no plan ever shows it::
+of that file. The bitmaps of all files of a scan are one array of 64-bit numbers
+(:mod:`paimon_spark.spark.native_array`), which no plan shows::
 
     ceil(rows / 64) x 64 bits   a file: bit (position & 63) of word (position >> 6): deleted
 
-Where the bitmap of a file begins is a choice by its size, written into the condition; of more than ``CHOICES`` files it
-is in the array too, for ``n`` files and a modulus ``m`` by which their sizes differ::
+Where the bitmap of a file begins is a choice by its size, written into the condition, the file of most rows first; of
+more than ``CHOICES`` files it is in the array too, for ``n`` files and a modulus ``m`` by which their sizes differ::
 
     m x 64 bits                 size of the file in slot (size % m), else 0
     m x 64 bits                 where in this array the bitmap of the file in that slot begins
@@ -16,8 +16,8 @@ A row costs one load, or three and a remainder; a join costs a hash, a probe and
 of a stage gets the whole array along with its code, so there is a bound on it (``BYTES``, ``FILES``), and beyond there
 is :mod:`paimon_spark.spark.native_deletions`. A row of a file that is not known, or has no position, is an error.
 
-The condition is text where it can be: Spark analyses every node of it, and each operator between two columns of Python
-is a dozen calls into the JVM.
+The condition is text where it can be, and the rest is put together in the JVM: each operator between two columns of
+Python is a dozen calls.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
-from pyspark.sql import types as spark
+from pyspark.sql import DataFrame
 
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.options import MB
+from paimon_spark.spark.native_array import array_column
 from paimon_spark.spark.native_columns import METADATA, POSITION
 
 FILES = 256
@@ -41,6 +40,8 @@ CHOICES = 8
 BYTES = 16 * MB
 _SIZE = f"{METADATA}.file_size"
 _WORD = f"shiftright(CAST({POSITION} AS INT), 6)"
+_BIT = f"CAST({POSITION} & 63 AS INT)"
+_UNKNOWN = "raise_error('Spark reads a row that is not in the deletion vectors of this table')"
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -60,28 +61,24 @@ def without_deleted_of(session: Any, rows: Any, vectors: Sequence[tuple[DataFile
 
     ``vectors`` are (file, its :class:`DeletionVector`) pairs. Requires: the sizes of the files are told apart.
     """
+    vectors = sorted(vectors, key=lambda pair: pair[0].row_count, reverse=True)
     words, starts = _bitmaps(vectors)
     sizes = np.array([file.size for file, _ in vectors], np.int64)
+    functions = getattr(session.sparkContext._jvm, "org.apache.spark.sql.functions")
     if len(vectors) <= CHOICES:
-        array = _subquery(session, words)
+        array = array_column(session, words)
         choices = " ".join(f"WHEN {size}L THEN {at}" for size, at in zip(sizes.tolist(), starts.tolist(), strict=True))
-        index = F.expr(f"{_WORD} + CASE {_SIZE} {choices} END")
+        index = functions.expr(f"{_WORD} + CASE {_SIZE} {choices} END")
     else:
         table = _table(sizes, starts)
-        array = _subquery(session, np.concatenate([table, words]))
-        slot, modulus = F.expr(f"CAST({_SIZE} % {len(table) // 2} AS INT)"), len(table) // 2
-        start = F.when(F.get(array, slot) == F.expr(_SIZE), F.get(array, slot + modulus))
-        index = F.expr(_WORD) + start.cast("int")
-    bit = F.getbit(F.get(array, index), F.expr(f"CAST({POSITION} & 63 AS INT)"))
-    unknown = F.expr("raise_error('Spark reads a row that is not in the deletion vectors of this table')")
-    return rows.where(F.nvl(bit, unknown) == 0)
-
-
-def _subquery(session: Any, numbers: Int64Array) -> Any:
-    """A column whose value is the array ``numbers``. Spark finds it on the driver, without a job."""
-    array = pa.ListArray.from_arrays(pa.array(np.array([0, len(numbers)], np.int32)), pa.array(numbers))
-    schema = spark.StructType([spark.StructField("numbers", spark.ArrayType(spark.LongType(), False), False)])
-    return session.createDataFrame(pa.table({"numbers": array}), schema).scalar()
+        array = array_column(session, np.concatenate([table, words]))
+        slot, modulus = f"CAST({_SIZE} % {len(table) // 2} AS INT)", len(table) // 2
+        known = functions.get(array, functions.expr(slot)).equalTo(functions.expr(_SIZE))
+        start = functions.when(known, functions.get(array, functions.expr(f"{slot} + {modulus}")))
+        index = functions.expr(_WORD).plus(start.cast("int"))
+    bit = functions.getbit(functions.get(array, index), functions.expr(_BIT))
+    kept = functions.nvl(bit, functions.expr(_UNKNOWN)).equalTo(0)
+    return DataFrame(rows._jdf.filter(kept), session)
 
 
 def _bitmaps(vectors: Sequence[tuple[DataFile, DeletionVector]]) -> tuple[Int64Array, Int64Array]:

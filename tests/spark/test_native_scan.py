@@ -11,19 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
+from pyspark.sql import Column
 
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.errors import NotFound
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
-from paimon_spark.spark import native_level0, native_local
+from paimon_spark.spark import native_array, native_level0, native_local
 from paimon_spark.spark.native_bitmaps import CHOICES, are_told_apart
 from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
@@ -306,19 +308,51 @@ def test_vectors_that_are_too_large_go_through_python(spark: Any, path: str) -> 
     assert_native(spark, table, **{"scan.native": "false"})
 
 
-def test_bitmaps_mask_files_and_a_join_where_they_are_large(spark: Any, path: str) -> None:
+def _with_three_levels(path: str) -> PaimonTable:
+    """A compacted table of 20,000 ids, one of them newer and another newer yet."""
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
     table = PaimonTable.create(path, KEYED, ["id"], options=options)
     for ids in (range(20_000), [7_000], [12_345]):
         table.append(_keyed(ids))
         table.compact()
+    return table
+
+
+def test_bitmaps_mask_files_and_a_join_where_they_are_large(spark: Any, path: str) -> None:
+    table = _with_three_levels(path)
     plan = str(assert_native(spark, table)._jdf.queryExecution().toString())
-    assert "Subquery" in plan
-    assert "Join" not in plan
+    assert "UnsafeArrayData@" in plan
+    assert not re.search("Subquery|Join|Adaptive", plan)
     assert len(plan) < 20_000
     sparse = {"scan.native.broadcast-size": "2 kb"}
     assert not plan_of(table, **sparse).rest
     assert "Join" in _plan(assert_native(spark, table, **sparse))
+
+
+@pytest.mark.parametrize(
+    ("what", "other"),
+    [
+        ("ARRAY_CLASS", "org.apache.spark.sql.catalyst.expressions.NoSuchArrayData"),
+        ("ARRAY_CLASS", "java.lang.String"),
+        ("LITERAL_BYTES", 8),
+    ],
+)
+def test_bitmaps_are_a_subquery_where_spark_has_no_such_literal_or_they_are_large(
+    spark: Any, path: str, what: str, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _with_three_levels(path)
+    monkeypatch.setattr(native_array, what, other)
+    plan = str(assert_native(spark, table)._jdf.queryExecution().toString())
+    assert "Subquery" in plan
+    assert not re.search("UnsafeArrayData@|Join", plan)
+    assert len(plan) < 20_000
+
+
+def test_numbers_in_a_column_of_spark(spark: Any) -> None:
+    numbers = np.array([0, 1, -1, 2**63 - 1, -(2**63), 0x0102030405060708], np.int64)
+    for given in (numbers, numbers[:1], np.arange(100_000)):
+        column = Column(native_array.array_column(spark, given))
+        assert spark.range(1).select(column).first()[0] == given.tolist()
 
 
 def test_a_few_rows_without_vectors_are_masked_with_the_others(spark: Any, path: str) -> None:
