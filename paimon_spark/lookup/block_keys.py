@@ -86,12 +86,13 @@ class KeyListing:
     def add_alike(self, keys: pa.BinaryArray, value_length: int, listed: Mask, content: int) -> None:
         """List the keys of those of the next blocks that are to be ``listed``. All have as many of these entries, all
         keys have one length, all values that of ``value_length``, and all contents that of ``content``."""
-        ends, data = offsets_and_bytes(keys)
-        begin, blocks = int(ends[0]), len(listed)
-        each, size = len(keys) // blocks, (int(ends[-1]) - begin) // blocks
-        rows = np.zeros((blocks, 5), np.int64)
-        if _is_short(size, content):
-            parts = data[begin : int(ends[-1])].reshape(blocks, size)[listed].tobytes()
+        blocks = len(listed)
+        each, rows = len(keys) // blocks, np.zeros((blocks, 5), np.int64)
+        ends, data = offsets_and_bytes(keys[:each])
+        size = int(ends[-1] - ends[0])
+        if listed.any() and _is_short(size, content):
+            begin = int(ends[0])
+            parts = data[begin : begin + blocks * size].reshape(blocks, size)[listed].tobytes()
             self._append(parts)
             rows[listed, :4] = each, size // each, value_length, size
             rows[listed, 4] = [crc32(parts[at : at + size]) for at in range(0, len(parts), size)]
@@ -109,10 +110,9 @@ class KeyListing:
         return BlockKeys(entries, keys, values, sizes, checksums.astype(np.uint32))
 
     def _append(self, parts: bytes) -> None:
-        if self.attachment is None and parts:
+        if self.attachment is None:
             self.attachment = NewFile(sidecar_path(self._path))
-        if self.attachment is not None:
-            self.attachment.append(parts)
+        self.attachment.append(parts)
 
 
 def _is_short(size: int, content: int) -> bool:

@@ -23,7 +23,7 @@ _COPY = 2**22
 _MOST_PARTS = 512
 _LEAST_PART = 2048
 _MOST_WAITING = 2**20
-_RESERVE_FROM, _RESERVE_MOST = 2**23, 2**26
+_RESERVE_FROM, _RESERVE_MOST = 2**25, 2**26
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -140,7 +140,7 @@ class NewFile:
     """A file being made: bytes are appended; whoever makes it deletes it after an error.
 
     What is appended is kept, not copied, until a megabyte is worth a write; it must not change meanwhile. Disk space of
-    a file of more than 8 MiB is asked for ahead, as much as it has and 64 MiB at most: to find room for each block by
+    a file of more than 32 MiB is asked for ahead, as much as it has and 64 MiB at most: to find room for each block by
     itself is a third of the price of writing. What is not needed is given back.
     """
 
