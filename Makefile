@@ -5,13 +5,15 @@ VENV := .venv
 VENV_SPARK40 := .venv-spark40
 VENV_PYPAIMON := .venv-pypaimon
 SAY := @printf '\n== %s\n'
+# These wait for the disk while other tests compute.
+FAULTS := tests/faults tests/storage tests/lookup
 
 # $(call run,VENV,SETTINGS): the shell words that start a Python of VENV, with the Java and the Python that Spark uses
 run = home="$$($(1)/bin/python -m tests.java.jvm)" && \
 	JAVA_HOME="$$home" PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python" \
 	$(2) $(1)/bin/python
 
-.PHONY: help demo test lint tests-of-spark-4.0 tests-of-spark tests-of-all-else soak bench bench-compact bench-lookup bench-spark clean distclean
+.PHONY: help demo test lint tests-of-spark-4.0 tests-of-spark tests-of-faults tests-of-all-else soak bench bench-compact bench-lookup bench-spark clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -36,7 +38,7 @@ lint: $(VENV)/.installed
 	@$(VENV)/bin/mypy
 
 test: lint $(VENV_SPARK40)/.installed $(VENV_PYPAIMON)/.installed
-	@$(MAKE) --no-print-directory -k -j 3 tests-of-spark-4.0 tests-of-spark tests-of-all-else
+	@$(MAKE) --no-print-directory -k -j 4 tests-of-spark tests-of-spark-4.0 tests-of-faults tests-of-all-else
 
 tests-of-spark-4.0:
 	$(SAY) 'the tests of the Spark source, under Spark 4.0'
@@ -46,9 +48,13 @@ tests-of-spark:
 	$(SAY) 'the tests of the Spark source, under the newest Spark'
 	@$(call run,$(VENV)) -m pytest tests/spark
 
+tests-of-faults:
+	$(SAY) 'faults, storages and lookup files'
+	@$(call run,$(VENV)) -m pytest $(FAULTS)
+
 tests-of-all-else:
 	$(SAY) 'all other tests'
-	@$(call run,$(VENV)) -m pytest --ignore tests/spark
+	@$(call run,$(VENV)) -m pytest --ignore tests/spark $(addprefix --ignore ,$(FAULTS))
 
 soak: $(VENV)/.installed
 	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s tests/faults tests/storage tests/lookup tests/compact tests/table \

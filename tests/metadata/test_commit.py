@@ -239,7 +239,7 @@ def test_too_many_lost_races_are_a_conflict_that_leaves_nothing(tmp_path: Path) 
 
 
 def test_commit_timeout(tmp_path: Path) -> None:
-    metadata, schema = new_table(tmp_path, {"commit.timeout": "1 ms"})
+    metadata, schema = new_table(tmp_path, {"commit.timeout": "0 ms"})
     other = Committer(metadata, schema, "other")
     storage = Racing(lambda: other.append([added()]), 99)
     with pytest.raises(CommitConflict, match="losing 1 races"):

@@ -7,11 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 import paimon_spark
 from paimon_spark import PaimonTable
+from paimon_spark.read.scan import Scan
+from paimon_spark.read.split import Split
 from paimon_spark.spark.batches import outgoing, outgoing_schema
 from paimon_spark.spark.native_plan import NativePlan
+from paimon_spark.spark.native_rest import pinned, rest_scan
+from paimon_spark.spark.native_scan import NativeScan
+from paimon_spark.spark.options import COLUMNS, FILTERS, columns_json, filters_json
 from paimon_spark.spark.reader import scan_schema
 from paimon_spark.types import DataField, parse_type
 from tests.java.rows import assert_same_rows
@@ -36,6 +42,37 @@ def evolved(table: PaimonTable, *fields: tuple[int, str, str]) -> PaimonTable:
     )
     assert table.metadata.schemas.create(made)
     return PaimonTable.open(table.path)
+
+
+def both_parts(
+    table: PaimonTable, columns: list[str] | None = None, filters: Any = None, **options: str
+) -> tuple[NativePlan, pa.Table]:
+    """A plan and the rows of its parts, read without Spark: the files without what is masked, and the rest as the
+    source reads it that the options tell."""
+    scan = table.scan(columns, filters, options)
+    plan = NativePlan.of(scan, scan.splits)
+    batches = [batch for split in _native_splits(scan, plan) for batch in scan.read_split(split)]
+    told = {**options, "path": table.path, COLUMNS: columns_json(scan.columns), **pinned(scan, plan)}
+    if filters is not None:
+        told[FILTERS] = filters_json(filters)
+    rest = rest_scan(told)
+    assert rest.splits == list(plan.rest)
+    batches += rest.batches()
+    return plan, pa.Table.from_batches(batches, scan.schema)
+
+
+def _native_splits(scan: Scan, plan: NativePlan) -> list[Split]:
+    buckets = {file.name: split.bucket for split in scan.splits for file in split.files}
+    return [
+        Split(
+            scan.snapshot_id or 0,
+            f.partition,
+            buckets[f.file.name],
+            ((f.file,),),
+            chosen={f.file.name: BitMap(range(f.file.row_count)) - vector.bitmap},
+        )
+        for f, vector in NativeScan(None, scan, plan)._vectors(plan.files)
+    ]
 
 
 def as_spark_sees(rows: pa.Table, schema: Any) -> pa.Table:

@@ -25,8 +25,9 @@ from paimon_spark.options import DATA_FILE_PREFIX
 from paimon_spark.spark.compact_job import _Executors
 from paimon_spark.spark.leftovers import unique_prefix
 from paimon_spark.storage.local import LocalStorage
-from tests.java.jvm import java_home
+from tests.java.jvm import QUICK_JVM, java_home
 from tests.spark.frames import data_files
+from tests.spark.versions import newest_only
 
 REPO = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema([("day", pa.string()), ("id", pa.int64()), ("v", pa.int64())])
@@ -213,10 +214,12 @@ def _submit(*arguments: str) -> subprocess.CompletedProcess[str]:
     }
     submit = str(Path(sys.executable).with_name("spark-submit"))
     command = [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", "--driver-memory", "512m"]
+    command += ["--driver-java-options", " ".join(QUICK_JVM)]
     program = [*command, str(REPO / "examples" / "compact_job.py"), *arguments]
     return subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
 
 
+@newest_only
 def test_submitted(table: PaimonTable) -> None:
     """spark-submit passes the standard error of a Python program on as standard output."""
     done = _submit(table.path, "--full", "--partition", "day=mon")

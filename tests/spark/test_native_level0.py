@@ -11,22 +11,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyroaring import BitMap
 
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.read.scan import Scan
-from paimon_spark.read.split import Split
 from paimon_spark.spark import native_level0, native_local
 from paimon_spark.spark.native_plan import NativePlan
 from paimon_spark.spark.native_rest import pinned, rest_scan
-from paimon_spark.spark.native_scan import NativeScan
-from paimon_spark.spark.options import COLUMNS, FILTERS, columns_json, filters_json
+from paimon_spark.spark.options import COLUMNS, columns_json
 from tests.compact.test_random_compactions import CASES, SCHEMA, Rows, drawn_options
 from tests.java.rows import assert_same_rows
 from tests.sizes import seeded, sized
-from tests.spark.native import assert_native, evolved, plan_of
+from tests.spark.native import assert_native, both_parts, evolved, plan_of
+from tests.spark.versions import newest_only
 
 VECTORS = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
 PLAIN = {"bucket": "1", "write-only": "true"}
@@ -45,35 +43,7 @@ def _compacted(path: str, count: int = 800, **options: str) -> PaimonTable:
     return table
 
 
-def _both_parts(table: PaimonTable, columns: list[str] | None, filters: Any) -> tuple[NativePlan, pa.Table]:
-    """A plan and the rows of its parts, read without Spark: the files without what is masked, and the rest as the
-    source reads it that the options tell."""
-    scan = table.scan(columns, filters)
-    plan = NativePlan.of(scan, scan.splits)
-    batches = [batch for split in _native_splits(scan, plan) for batch in scan.read_split(split)]
-    options = {"path": table.path, COLUMNS: columns_json(scan.columns), **pinned(scan, plan)}
-    if filters is not None:
-        options[FILTERS] = filters_json(filters)
-    rest = rest_scan(options)
-    assert rest.splits == list(plan.rest)
-    batches += rest.batches()
-    return plan, pa.Table.from_batches(batches, scan.schema)
-
-
-def _native_splits(scan: Scan, plan: NativePlan) -> list[Split]:
-    buckets = {file.name: split.bucket for split in scan.splits for file in split.files}
-    return [
-        Split(
-            scan.snapshot_id or 0,
-            f.partition,
-            buckets[f.file.name],
-            ((f.file,),),
-            chosen={f.file.name: BitMap(range(f.file.row_count)) - vector.bitmap},
-        )
-        for f, vector in NativeScan(None, scan, plan)._vectors(plan.files)
-    ]
-
-
+@newest_only
 @pytest.mark.parametrize("number", range(sized(10, 2000)))
 def test_both_parts_of_random_tables_are_the_table(tmp_path: Path, number: int) -> None:
     rng = seeded(f"level 0 {number}")
@@ -100,7 +70,7 @@ def test_both_parts_of_random_tables_are_the_table(tmp_path: Path, number: int) 
             (["x", "k"], [("a", ">", 3)]),
             (["c"], [("k", "<=", 300), ("x", "!=", 2)]),
         ]:
-            plan, rows = _both_parts(table, columns, filters)
+            plan, rows = both_parts(table, columns, filters)
             assert_same_rows(rows, table.read(columns, filters))
             ways.add((bool(plan.files), bool(plan.rest)))
             ways.add(any(f.older for f in plan.files))
@@ -121,7 +91,7 @@ def test_keys_that_are_told_apart_by_their_bits(path: str, options: dict[str, st
     table.compact(full=True)
     _append_keys(table, [keys[7], keys[12], (2.5, "0.10", "a")], 2)
     _append_keys(table, [keys[7], (-0.0, "0.10", "absent")], 3)
-    plan, rows = _both_parts(table, None, None)
+    plan, rows = both_parts(table, None, None)
     assert [len(f.older) for f in plan.files] == [2]
     assert_same_rows(rows, table.read())
     assert rows.num_rows == len(keys) + 2
@@ -259,7 +229,7 @@ def test_the_smallest_buckets_are_searched(path: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(native_level0, "ROWS_SEARCHED", 300)
     plan = plan_of(table)
     assert sorted(f.file.row_count for f in plan.files) == [100, 200]
-    _, rows = _both_parts(table, None, None)
+    _, rows = both_parts(table, None, None)
     assert_same_rows(rows, table.read())
 
 
@@ -281,7 +251,7 @@ def test_files_that_vectors_part_need_no_merging_beside_level_0(path: str) -> No
     table.append(_keyed([900]))
     assert not plan_of(table).rest
     table.append(_keyed([901, 900]))
-    plan, rows = _both_parts(table, None, None)
+    plan, rows = both_parts(table, None, None)
     assert len(plan.files) == 2
     assert all(file.level == 0 for split in plan.rest for file in split.files)
     assert_same_rows(rows, table.read())
@@ -303,7 +273,7 @@ def test_only_keys_that_the_filter_wants_are_searched(path: str) -> None:
     table.append(_keyed([3, 5, 900]))
     assert [list(f.older) for f in plan_of(table, filters=[("id", ">", 3)]).files] == [[5]]
     for filters in ([("id", "=", 5)], [("id", ">", 3), ("v", "=", 1)], [[("id", "=", 3)], [("v", "is null")]]):
-        _, rows = _both_parts(table, ["id"], filters)
+        _, rows = both_parts(table, ["id"], filters)
         assert_same_rows(rows, table.read(["id"], filters))
     upper.unlink()
     assert plan_of(table, filters=[("id", "=", 4)]).files

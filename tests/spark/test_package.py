@@ -38,10 +38,18 @@ def test_the_table_needs_no_spark() -> None:
     assert _run(program) == "False"
 
 
-@pytest.mark.parametrize("name", ["check", "compact", "read", "write"])
-def test_functions_that_are_called_like_packages_are_functions(name: str) -> None:
-    for first in (f"paimon_spark.{name}", "paimon_spark.spark.opening", "paimon_spark"):
-        assert _run(f"import {first}, paimon_spark; print(callable(paimon_spark.{name}))") == "True"
+NAMES = ("check", "compact", "read", "write")
+
+
+@pytest.mark.parametrize("first", [*(f"paimon_spark.{name}" for name in NAMES), "paimon_spark.spark.opening"])
+def test_functions_that_are_called_like_packages_are_functions(first: str) -> None:
+    program = f"import {first}, paimon_spark; print(all(callable(getattr(paimon_spark, n)) for n in {NAMES}))"
+    assert _run(program) == "True"
+
+
+def test_functions_are_found_where_nothing_else_was_imported() -> None:
+    for name in NAMES:
+        assert _run(f"import paimon_spark; print(callable(paimon_spark.{name}))") == "True"
 
 
 def test_all_names_exist() -> None:

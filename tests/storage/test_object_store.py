@@ -85,7 +85,7 @@ def test_a_forked_process_is_refused_instead_of_waiting_for_ever(server: ObjectS
     mine, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_forked, args=(storage, root, theirs))
     process.start()
-    assert mine.poll(30)
+    assert mine.poll(300)
     assert "'spawn' or 'forkserver'" in mine.recv()
     process.join()
 
