@@ -23,6 +23,7 @@ _COPY = 2**22
 _MOST_PARTS = 512
 _LEAST_PART = 2048
 _MOST_WAITING = 2**20
+_AT_ONCE = 2**18
 _RESERVE_FROM, _RESERVE_MOST = 2**25, 2**26
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -141,7 +142,8 @@ class NewFile:
 
     What is appended is kept, not copied, until a megabyte is worth a write; it must not change meanwhile. Disk space of
     a file of more than 32 MiB is asked for ahead, as much as it has and 64 MiB at most: to find room for each block by
-    itself is a third of the price of writing. What is not needed is given back.
+    itself is a third of the price of writing. What is not needed is given back. No call writes more than 256 KiB: for
+    more Linux makes memory of two megabytes in one piece, which takes as long again, or many times, if there is none.
     """
 
     def __init__(self, path: str) -> None:
@@ -251,12 +253,27 @@ class NewFile:
     def _write_out(self) -> None:
         if self._at > max(self._reserved, _RESERVE_FROM):
             self._reserve()
+        position = self._at - self._waiting_bytes
         parts = [memoryview(part) for part in self._waiting]
         self._waiting, self._waiting_bytes = [], 0
         first = 0
+        while first < len(parts):
+            room = _AT_ONCE - position % _AT_ONCE
+            some: list[memoryview] = []
+            while first < len(parts) and room and len(some) < _MOST_PARTS:
+                part = parts[first]
+                some.append(part[:room])
+                parts[first] = part[len(some[-1]) :]
+                room -= len(some[-1])
+                first += not len(parts[first])
+            position += sum(map(len, some))
+            self._write(some)
+
+    def _write(self, parts: list[memoryview]) -> None:
+        first = 0
         try:
             while first < len(parts):
-                written = os.writev(self._descriptor, parts[first : first + _MOST_PARTS])
+                written = os.writev(self._descriptor, parts[first:])
                 while first < len(parts) and written >= len(parts[first]):
                     written -= len(parts[first])
                     first += 1

@@ -51,6 +51,25 @@ def test_space_that_is_not_needed_is_given_back(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "file").stat().st_blocks * 512 < len(content) + 8192
 
 
+def test_no_call_writes_much_and_calls_that_write_less_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_file, "_AT_ONCE", 4_096)
+    monkeypatch.setattr(local_file, "_MOST_PARTS", 3)
+    sizes: list[int] = []
+    write = os.writev
+
+    def half(descriptor: int, parts: list[memoryview]) -> int:
+        assert len(parts) <= 3
+        sizes.append(sum(map(len, parts)))
+        return write(descriptor, [parts[0][: len(parts[0]) // 2 + 1]])
+
+    monkeypatch.setattr(os, "writev", half)
+    content = written(tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == content
+    assert max(sizes) == 4_096
+
+
 def test_a_disk_that_has_no_space_ahead_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any) -> None:
         raise OSError(errno.ENOSPC, "no space")
