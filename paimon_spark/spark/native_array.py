@@ -1,15 +1,14 @@
 """A large array of numbers as a column of Spark's, for conditions that look numbers up in it.
 
-It is a literal, which no plan shows but by the name of its class, and which costs Spark neither a job nor adaptive
-execution. Spark has no public way to make one of an array: it hashes, compares and prints the elements of those that it
-makes itself. So this goes through its own classes, and where they are not as they are known to be, the array is the
-value of a scalar subquery instead; that takes some 40 milliseconds more for each query. Larger arrays always are: Spark
-hashes a literal whenever it plans.
+It is a literal, which no plan shows but by the name of its class, and which costs Spark neither a relation nor adaptive
+execution. Spark has no public way to make one of an array that it does not print, element by element. So this goes
+through its own classes, and where they are not as they are known to be, the array is the value of a scalar subquery
+instead, which takes tens of milliseconds more. Large arrays always are: Spark hashes a literal several times a query.
 
 The numbers reach the JVM in a file, as Java serializes a ``long[]``; all numbers big-endian::
 
-    25 bytes    the class, "[J"
-    32 bits     how many numbers
+    23 bytes    the class, "[J"
+    32 bits     n, how many numbers
     n x 64 bits
 """
 
