@@ -4,6 +4,7 @@ It is a literal, which no plan shows but by the name of its class, and which cos
 execution. Spark has no public way to make one of an array that it does not print, element by element. So this goes
 through its own classes, and where they are not as they are known to be, the array is the value of a scalar subquery
 instead, which takes tens of milliseconds more. Large arrays always are: Spark hashes a literal several times a query.
+So is every array where Spark is to encrypt what it puts on local disks (``spark.io.encryption.enabled``).
 
 The numbers reach the JVM in a file, as Java serializes a ``long[]``; all numbers big-endian::
 
@@ -37,7 +38,7 @@ Int64Array = npt.NDArray[np.int64]
 
 def array_column(session: Any, numbers: Int64Array) -> Any:
     """A column of the JVM whose value in every row is the array ``numbers``, none of them null."""
-    if numbers.nbytes > LITERAL_BYTES:
+    if numbers.nbytes > LITERAL_BYTES or session.sparkContext._encryption_enabled:
         return _subquery(session, numbers)
     try:
         return _literal(session.sparkContext, numbers)

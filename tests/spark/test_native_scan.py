@@ -349,6 +349,14 @@ def test_bitmaps_are_a_subquery_where_spark_has_no_such_literal_or_they_are_larg
     assert len(plan) < 20_000
 
 
+def test_positions_are_in_no_file_of_ours_where_spark_encrypts_files(
+    spark: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _with_three_levels(path)
+    monkeypatch.setattr(spark.sparkContext, "_encryption_enabled", True)
+    assert "Subquery" in str(assert_native(spark, table)._jdf.queryExecution().toString())
+
+
 def test_numbers_in_a_column_of_spark(spark: Any) -> None:
     numbers = np.array([0, 1, -1, 2**63 - 1, -(2**63), 0x0102030405060708], np.int64)
     for given in (numbers, numbers[:1], np.arange(100_000)):
