@@ -107,7 +107,7 @@ def kill_once(path: str, first: int, kind: str, chance: random.Random) -> tuple[
     return last["end"], last["begin"]
 
 
-@pytest.mark.parametrize(("kind", "usual"), [("writers", 20), ("compactors", 20), ("expirers", 20)])
+@pytest.mark.parametrize(("kind", "usual"), [("writers", 40), ("compactors", 40), ("expirers", 20)])
 def test_killed_processes_lose_nothing(tmp_path: Path, kind: str, usual: int) -> None:
     chance = seeded("kills")
     kills, committed, unanswered, others, expired = sized(usual, 1000), 0, 0, 0, 0

@@ -31,7 +31,7 @@ LONGEST_SECONDS = 60.0
 
 
 CASES = [(BEFORE, False), (BEFORE, True), (AFTER, False), (AFTER, True), (TORN, False), (SHORT, False)]
-WORKLOADS = {"appends": (sweep.APPENDS, sized(2, 1)), "compactions": (sweep.COMPACTIONS, sized(10, 1))}
+WORKLOADS = {"appends": (sweep.APPENDS, 1), "compactions": (sweep.COMPACTIONS, sized(10, 1))}
 
 
 def operations(path: Path, use: Use, workload: Workload) -> list[tuple[str, str]]:

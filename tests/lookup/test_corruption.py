@@ -21,7 +21,6 @@ from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.sidecar import Sidecar, sidecar_path
 from tests.lookup.stores import COMPRESSIONS, KINDS, build, cut, reader, sort_context
-from tests.sizes import seeded, sized
 
 PAIRS = {b"key %04d" % i: b"value %d" % (i * i) * (i % 4) for i in range(120)} | {b"%d" % i: b"x" for i in range(20)}
 WANTED = [*PAIRS, b"absent", b"key 9999", b""]
@@ -43,12 +42,6 @@ def refused_or_right(kind: str, path: Path, pairs: dict[bytes, bytes] = PAIRS) -
     return False
 
 
-def places(size: int) -> range:
-    """Every third byte of a file, beginning at one of the first three by lot; every byte in soak."""
-    stride = sized(3, 1)
-    return range(seeded("places").randrange(stride), size, stride)
-
-
 @pytest.mark.parametrize("rate", [None, 0.05])
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,7 +56,7 @@ def flip_each_byte(kind: str, path: Path, pairs: dict[bytes, bytes], unread: Col
     for part in (path, Path(sidecar_path(str(path)))):
         whole = part.read_bytes()
         with part.open("r+b") as file:
-            for at in places(len(whole)):
+            for at in range(len(whole)):
                 file.seek(at)
                 file.write(bytes([whole[at] ^ 1 << at % 8]))
                 file.flush()
@@ -111,7 +104,7 @@ def test_truncation_at_every_length(kind: str, compression: str, tmp_path: Path)
     build(kind, path, PAIRS, 0.05, compression, page_size=512)
     for part in (path, Path(sidecar_path(str(path)))):
         whole = part.read_bytes()
-        for length in reversed(places(len(whole))):
+        for length in range(len(whole) - 1, -1, -1):
             os.truncate(part, length)
             assert refused_or_right(kind, path), f"{part.name} cut to {length} bytes went unnoticed"
         part.write_bytes(whole + b"\x00")

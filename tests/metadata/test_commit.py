@@ -29,7 +29,6 @@ from paimon_spark.storage.storage import Storage
 from paimon_spark.types import DataType
 from tests.metadata.made_up import added, data_file, names_in, new_table, row
 from tests.processes import fork_server
-from tests.sizes import sized
 
 
 def manifest_files(metadata: TableMetadata) -> set[str]:
@@ -170,7 +169,7 @@ def append_often(root: str, number: int, commits: int, queue: multiprocessing.Qu
 
 
 def test_eight_processes_commit_hundreds_of_times(tmp_path: Path) -> None:
-    processes, commits = 8, sized(25, 50)
+    processes, commits = 8, 50
     metadata, _ = new_table(tmp_path)
     context = fork_server()
     queue = context.Queue()

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from paimon_spark.table import PaimonTable
 from tests.processes import fork_server
-from tests.sizes import sized
 
-PROCESSES, APPENDS = 8, sized(25, 50)
+PROCESSES, APPENDS = 8, 50
 
 
 def _append_many(path: str, process: int, start: Barrier, digests: dict[int, str]) -> None:
