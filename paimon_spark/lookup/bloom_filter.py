@@ -27,6 +27,9 @@ _MOST_BITS = 2**31 - 1
 _UNPACKED_BYTES = 2**28
 _CHUNK = 2**16
 _AT_ONCE = 1024
+# As arrays of no dimension, which NumPy takes up faster than numbers.
+_HALF, _BYTE = np.array(16, np.uint32), np.array(3, np.uint32)
+_IN_BYTE, _LOWEST = np.array(7, np.uint8), np.array(1, np.uint8)
 
 
 def filter_bytes(keys: int, rate: float) -> int:
@@ -45,7 +48,7 @@ class BloomFilter:
         """
         self.bits = bits
         self.keys = keys
-        self._size = np.uint32(bits.size * 8)
+        self._size = np.array(bits.size * 8, np.uint32)
         # Java's Math.round: halves go up.
         self._hashes = max(1, math.floor(bits.size * 8 / keys * math.log(2) + 0.5))
 
@@ -77,44 +80,41 @@ class BloomFilter:
                 flags[positions.astype(np.intp)] = True
         self.bits |= np.packbits(flags, bitorder="little")
 
-    def test(self, hashes: Int32s) -> Mask:
-        """Which keys may have been added; False is certain."""
-        if len(hashes) <= _AT_ONCE:
-            numbers = np.arange(1, self._hashes + 1, dtype=np.uint32)[:, None]
-            together: Mask = np.logical_and.reduce(self._test(hashes, numbers), axis=0)
-            return together
-        found = self._test(hashes, np.uint32(1))
+    def passing(self, hashes: Int32s) -> Int64s:
+        """Which keys may have been added, ascending; the others certainly have not."""
         rows: Int64s | None = None
-        for number in range(2, self._hashes + 1):
-            if rows is None:
-                rows = np.flatnonzero(found)
-                if len(rows) * 4 > len(hashes) * 3:
-                    found &= self._test(hashes, np.uint32(number))
-                    rows = None
-                    continue
-                hashes = hashes.take(rows)
-            passed = self._test(hashes, np.uint32(number))
-            left = np.flatnonzero(passed)
-            hashes, rows = hashes.take(left), rows.take(left)
-        if rows is not None:
-            found[:] = False
-            found[rows] = True
-        return found
+        number = 0
+        while number < self._hashes:
+            # Of few keys all bits at once: it takes as long as a single one.
+            together = self._hashes - number if len(hashes) <= _AT_ONCE else 1
+            passed = self._test(hashes, number + 1, together)
+            number += together
+            if not passed.all():
+                left = np.flatnonzero(passed)
+                rows = left if rows is None else rows.take(left)
+                hashes = hashes.take(left)
+        return np.arange(len(hashes)) if rows is None else rows
 
-    def _test(self, hashes: Int32s, number: UInt32s | np.uint32) -> Mask:
-        positions = self._positions(hashes, number)
-        bits = self.bits.take((positions >> np.uint32(3)).astype(np.intp))
-        bits >>= (positions & np.uint32(7)).astype(np.uint8)
-        bits &= np.uint8(1)
+    def _test(self, hashes: Int32s, number: int, count: int) -> Mask:
+        """Which keys have their bits from ``number`` on, ``count`` of them."""
+        numbers = np.arange(number, number + count, dtype=np.uint32)[:, None] if count > 1 else np.uint32(number)
+        positions = self._positions(hashes, numbers)
+        bits = self.bits.take((positions >> _BYTE).astype(np.intp), mode="clip")
+        shifts = positions.astype(np.uint8)
+        shifts &= _IN_BYTE
+        bits >>= shifts
+        if count > 1:
+            bits = np.bitwise_and.reduce(bits, axis=0)
+        bits &= _LOWEST
         passed: Mask = bits.view(np.bool_)
         return passed
 
     def _positions(self, hashes: Int32s, number: UInt32s | np.uint32) -> UInt32s:
         first = hashes.view(np.uint32)
-        combined: UInt32s = first >> np.uint32(16)
+        combined: UInt32s = first >> _HALF
         combined = combined * number
         combined += first
-        combined ^= (combined.view(np.int32) >> np.int32(31)).view(np.uint32)
+        np.minimum(combined, ~combined, out=combined)  # whichever of the two is not negative
         rounds = combined // self._size
         rounds *= self._size
         combined -= rounds

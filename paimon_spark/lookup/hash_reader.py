@@ -38,10 +38,10 @@ from paimon_spark.rows.murmur import hash_matrix
 AnyArray: TypeAlias = npt.NDArray[Any]
 UInt64s: TypeAlias = npt.NDArray[np.uint64]
 
-_REACHES = (1, 4, 24, 256)
+_REACHES = (1, 5, 20, 128)
 _FEW = 8
 _TAIL = 8
-_PICKED = 128
+_PICKED = 64
 _MOST_OF_PICKED = 0.75
 
 
@@ -94,33 +94,32 @@ class HashReader(StoreReader):
         hashes = hash_matrix(keys)
         rows = self._possible(hashes)
         wanted = keys.view(f"V{length}").ravel() if length else np.empty(len(keys), "V1")
-        if len(rows) < len(keys):
+        if rows is not None:
             wanted, hashes = wanted.take(rows), hashes.take(rows)
         table = _Table(self._space, context, length)
-        tails = np.zeros(len(keys), np.uint64)
-        at = home_slots(hashes, table.slots)
-        reaches, seen = iter(_REACHES if len(rows) * _FEW > len(keys) else _REACHES[2:]), 0
-        while len(rows) and seen < 2 * table.slots:  # a full table has no empty slot to end a search
-            reach = min(next(reaches, _REACHES[-1]), table.slots)
-            hit, found, rest = table.probe(wanted, at, reach)
-            tails[rows.take(hit)] = found
-            rows, wanted, at = rows.take(rest), wanted.take(rest), table.behind(at.take(rest), reach)
-            seen += reach
+        tails = table.find(wanted, home_slots(hashes, table.slots), len(wanted) * _FEW > len(keys))
         starts = table.offsets(tails)
         if bool((starts >= context.length - context.data_offsets[length]).any()):
             raise CorruptFile(self.path, "a slot points outside the file")
-        starts[starts > 0] += context.data_offsets[length]
-        return starts
+        found = starts != 0
+        starts += context.data_offsets[length]
+        starts *= found
+        if rows is None:
+            return starts
+        everyone = np.zeros(len(keys), np.int64)
+        everyone[rows] = starts
+        return everyone
 
-    def _possible(self, hashes: Int32s) -> Int64s:
-        """Which keys the file may have. Where most of a few picked keys pass the filter, all count as possible: to
-        ask for the rest would cost more than it saves."""
-        if self.context.bloom_keys:
-            bloom = self._bloom()
-            step = len(hashes) // _PICKED
-            if step < 2 or np.count_nonzero(bloom.test(hashes[::step])) < _MOST_OF_PICKED * _PICKED:
-                return np.flatnonzero(bloom.test(hashes))
-        return np.arange(len(hashes))
+    def _possible(self, hashes: Int32s) -> Int64s | None:
+        """Which keys the file may have; None: all. Where most of a few picked keys pass the filter, all count as
+        possible: to ask for the rest would cost more than it saves."""
+        if not self.context.bloom_keys:
+            return None
+        bloom = self._bloom()
+        step = len(hashes) // _PICKED
+        if step < 2 or len(bloom.passing(hashes[::step])) < _MOST_OF_PICKED * _PICKED:
+            return bloom.passing(hashes)
+        return None
 
     def _bloom(self) -> BloomFilter:
         def load() -> BloomFilter:
@@ -140,9 +139,26 @@ class _Table:
         self._width = context.slot_sizes[length]
         self.slots = context.slots[length]
 
-    def probe(self, keys: AnyArray, at: Int64s, reach: int) -> tuple[Int64s, UInt64s, Int64s]:
-        """Look for each key in ``reach`` slots from ``at`` on, at the end of the table in fewer: which keys were found,
-        the tails of their slots, and which are still open.
+    def find(self, keys: AnyArray, at: Int64s, many: bool) -> UInt64s:
+        """The tail of the slot that holds each key, looked for from slot ``at`` on; 0 where none does. ``many``: begin
+        with looks at few slots."""
+        if not len(keys):
+            return np.zeros(0, np.uint64)
+        reaches = iter(_REACHES if many else _REACHES[2:])
+        reach = min(next(reaches), self.slots)
+        tails, rest = self._probe(keys, at, reach)
+        rows, seen = rest, reach
+        while len(rows) and seen < 2 * self.slots:  # a full table has no empty slot to end a search
+            keys, at = keys.take(rest), self._behind(at.take(rest), reach)
+            reach = min(next(reaches, _REACHES[-1]), self.slots)
+            tails[rows], rest = self._probe(keys, at, reach)
+            rows = rows.take(rest)
+            seen += reach
+        return tails
+
+    def _probe(self, keys: AnyArray, at: Int64s, reach: int) -> tuple[UInt64s, Int64s]:
+        """Look for each key in ``reach`` slots from ``at`` on, at the end of the table in fewer: the tails of the slots
+        that hold them, 0 where none does, and which keys are still open.
 
         A search ends at a slot that holds the key or is empty: the first byte of its offset is zero then.
         """
@@ -159,21 +175,20 @@ class _Table:
         open_ = filled
         open_ ^= same
         if reach == 1:
-            hit = np.flatnonzero(same)
-            return hit, self._tails(slots, hit), np.flatnonzero(open_)
+            return self._tails(slots, same), np.flatnonzero(open_)
         if bool((first < at).any()):
             open_ |= np.arange(reach) < (at - first)[:, None]
-        places = open_.argmin(axis=1) + np.arange(0, open_.size, reach)
-        ended = ~open_.ravel().take(places)
-        found = same.ravel().take(places)
-        found &= ended
-        hit = np.flatnonzero(found)
-        return hit, self._tails(slots, places.take(hit)), np.flatnonzero(~ended)
+        places = open_.argmin(axis=1)
+        places += np.arange(0, open_.size, reach)
+        open_ = open_.ravel().take(places)
+        same = same.ravel().take(places)
+        same &= ~open_
+        return self._tails(slots.view(f"V{self._width}").ravel().take(places), same), np.flatnonzero(open_)
 
-    def behind(self, at: Int64s, reach: int) -> Int64s:
-        """Where :meth:`probe` with these arguments leaves off."""
-        after: Int64s = np.minimum(at, self.slots - reach) + reach
-        after[after == self.slots] = 0
+    def _behind(self, at: Int64s, reach: int) -> Int64s:
+        """Where :meth:`_probe` with these arguments leaves off; the first slot is behind the last."""
+        after: Int64s = at + reach
+        after *= after < self.slots
         return after
 
     def offsets(self, tails: UInt64s) -> Int64s:
@@ -208,12 +223,12 @@ class _Table:
             same &= equal(at)
         return same
 
-    def _tails(self, slots: Bytes, numbers: Int64s) -> UInt64s:
-        """The last eight bytes of some slots, numbered throughout, as one number each."""
-        count = slots.shape[0] * slots.shape[1]
+    def _tails(self, slots: AnyArray, found: Mask) -> UInt64s:
+        """The last eight bytes of the slots, one for each key, as one number each; 0 for those not ``found``."""
+        tails = np.zeros(len(slots), "<u8")
         if self._width >= _TAIL:
-            tails = np.ndarray((count,), "<u8", slots, self._width - _TAIL, (self._width,))
-            return np.ascontiguousarray(tails).take(numbers)
-        padded = np.zeros((len(numbers), _TAIL), np.uint8)
-        padded[:, -self._width :] = slots.reshape(count, self._width)[numbers]
-        return padded.view("<u8").ravel()
+            tails[:] = np.ndarray(tails.shape, "<u8", slots, self._width - _TAIL, (self._width,))
+        else:
+            tails.view(np.uint8).reshape(-1, _TAIL)[:, -self._width :] = slots.view(np.uint8).reshape(-1, self._width)
+        tails *= found.ravel()
+        return tails

@@ -49,13 +49,14 @@ class Records:
         :raises CorruptFile: a record reaches over the end of the file
         :raises InvalidInput: 2 GiB or more in all
         """
-        present = np.flatnonzero(starts)
-        if not len(present):
+        count = np.count_nonzero(starts)
+        if not count:
             return pa.nulls(len(starts), pa.binary())
+        if count < len(starts):
+            present = np.flatnonzero(starts != 0)
+            return _spread(self.read(starts.take(present)), present, len(starts))
         with self._space.lock:
-            asked = starts if len(present) == len(starts) else starts[present]
-            found = self._read_complete(asked) if self._space.complete else self._read(asked)
-        return found if len(present) == len(starts) else _spread(found, present, len(starts))
+            return self._read_complete(starts) if self._space.complete else self._read(starts)
 
     def _read_complete(self, starts: Int64s) -> pa.BinaryArray:
         """The strings, all of the file being in memory."""

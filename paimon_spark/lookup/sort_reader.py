@@ -86,7 +86,7 @@ class SortReader(StoreReader):
         wanted = as_binary(keys, "keys")
         rows = np.arange(len(wanted))
         if self._footer.bloom_keys and len(wanted):
-            rows = np.flatnonzero(self._bloom().test(hash_bytes_many(wanted)))
+            rows = self._bloom().passing(hash_bytes_many(wanted))
         if not len(rows):
             return pa.nulls(len(wanted), pa.binary())
         if len(rows) < len(wanted):

@@ -23,9 +23,11 @@ UInt32Array = npt.NDArray[np.uint32]
 
 SEED = 42
 
-_C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
-_FIVE, _ADD = 5, 0xE6546B64
-_FINAL1, _FINAL2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
+# As arrays of no dimension, which NumPy takes up faster than numbers.
+_C1, _C2, _FIVE, _ADD, _FINAL1, _FINAL2, _13, _15, _16, _17, _19 = (
+    np.array(number, np.uint32)
+    for number in (0xCC9E2D51, 0x1B873593, 5, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35, 13, 15, 16, 17, 19)
+)
 _MASK = 0xFFFFFFFF
 _FEW = 16
 _ROWS_AT_ONCE = 65_536
@@ -112,12 +114,13 @@ def _chain_unequal(hashes: UInt32Array, values: ByteValues) -> None:
 
 
 def _finish(hashes: UInt32Array, lengths: UInt32Array | np.uint32) -> None:
+    bits = np.empty_like(hashes)
     hashes ^= lengths
-    hashes ^= hashes >> np.uint32(16)
+    hashes ^= np.right_shift(hashes, _16, bits)
     hashes *= _FINAL1
-    hashes ^= hashes >> np.uint32(13)
+    hashes ^= np.right_shift(hashes, _13, bits)
     hashes *= _FINAL2
-    hashes ^= hashes >> np.uint32(16)
+    hashes ^= np.right_shift(hashes, _16, bits)
 
 
 def _sign_extended(tail: UInt8Array) -> UInt32Array:
@@ -126,32 +129,31 @@ def _sign_extended(tail: UInt8Array) -> UInt32Array:
 
 def _step(hashes: UInt32Array, blocks: UInt32Array) -> UInt32Array:
     """The hashes after one more block each."""
-    stepped: UInt32Array = _rotated(hashes ^ _mixed(blocks), 13) * np.uint32(_FIVE) + np.uint32(_ADD)
+    stepped: UInt32Array = _rotated(hashes ^ _mixed(blocks), 13) * _FIVE + _ADD
     return stepped
 
 
 def _advance(hashes: UInt32Array, blocks: UInt32Array, mixed: UInt32Array, bits: UInt32Array) -> None:
     """:func:`_step` in place; ``mixed`` and ``bits`` are room for it."""
-    np.multiply(blocks, _C1, mixed)
-    _rotate(mixed, 15, bits)
+    mixed[:] = blocks
+    mixed *= _C1
+    np.right_shift(mixed, _17, bits)
+    mixed <<= _15
+    mixed |= bits
     mixed *= _C2
     hashes ^= mixed
-    _rotate(hashes, 13, bits)
-    hashes *= np.uint32(_FIVE)
-    hashes += np.uint32(_ADD)
-
-
-def _rotate(words: UInt32Array, left: int, bits: UInt32Array) -> None:
-    np.right_shift(words, np.uint32(32 - left), bits)
-    words <<= np.uint32(left)
-    words |= bits
+    np.right_shift(hashes, _19, bits)
+    hashes <<= _13
+    hashes |= bits
+    hashes *= _FIVE
+    hashes += _ADD
 
 
 def _finish_one(chain: int, blocks: UInt32Array) -> int:
     """One value's hash after its last blocks."""
     for block in _mixed(blocks).tolist():
         chain ^= block
-        chain = ((chain << 13 | chain >> 19) * _FIVE + _ADD) & _MASK
+        chain = ((chain << 13 | chain >> 19) * int(_FIVE) + int(_ADD)) & _MASK
     return chain
 
 
