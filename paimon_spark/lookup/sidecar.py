@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.checksum import crc32
-from paimon_spark.errors import CorruptFile, StorageError
+from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.local_file import LocalFile, NewFile
 
 _MAGIC = b"PLC1"
@@ -61,7 +61,7 @@ class Sidecar:
         try:
             file.append(body + _LENGTH.pack(len(body)))
             file.close()
-        except StorageError:
+        except BaseException:
             file.discard()
             raise
 

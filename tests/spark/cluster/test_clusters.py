@@ -15,10 +15,9 @@ from tests.java.jvm import java_home
 from tests.sizes import SOAK
 from tests.spark.cluster.program import SCENARIOS
 from tests.spark.cluster.standalone import standalone_cluster
+from tests.spark.versions import newest_only
 
-pytestmark = pytest.mark.skipif(
-    pyspark.__version__.startswith("4.0.") and not SOAK, reason="twice the time; the newest Spark tells as much"
-)
+pytestmark = newest_only  # twice the time otherwise
 REPO = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).parent
 LONGEST_RUN_SECONDS = 600
