@@ -13,7 +13,8 @@ Source: ``SchemaEvolutionUtil``, ``CastExecutors`` of Apache Paimon.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -48,6 +49,19 @@ def column_sources(wanted: Sequence[DataField], stored: Sequence[DataField]) -> 
     """For each wanted field the stored field of the same id."""
     by_id = {field.id: field for field in stored}
     return [ColumnSource(field, by_id.get(field.id)) for field in wanted]
+
+
+def refuse_misnamed(source: ColumnSource, names: Collection[str], known: Collection[str]) -> None:
+    """Refuse to take the column of ``source`` for one that a file leaves out, and so for null, where a name is damaged.
+
+    A column may be left out. But where ``names``, of all columns that are there, has one that is not ``known`` to the
+    file's schema, or one twice, that is likelier the column itself.
+
+    :raises ValueError: there is such a name
+    """
+    strange = sorted(name for name, count in Counter(names).items() if count > 1 or name not in known)
+    if strange and source.stored is not None:
+        raise ValueError(f"it has no column {source.stored.name}, but columns that it should not have: {strange}")
 
 
 def same_values(stored: DataType, wanted: DataType) -> bool:
@@ -108,6 +122,7 @@ def _evolve_row(array: pa.StructArray, stored: DataType, wanted: DataType, colum
     for source in column_sources(wanted.fields, stored.fields):
         at = -1 if source.stored is None else array.type.get_field_index(source.stored.name)
         if at < 0:
+            refuse_misnamed(source, [field.name for field in array.type], {field.name for field in stored.fields})
             members.append(pa.nulls(len(array), arrow_type(source.wanted.type)))
         else:
             assert source.stored is not None

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from paimon_spark.arrays import to_numpy
 from paimon_spark.errors import CorruptFile, NotFound, UnsupportedFeature
-from paimon_spark.files.evolution import ColumnSource, column_sources
+from paimon_spark.files.evolution import ColumnSource, column_sources, refuse_misnamed
 from paimon_spark.files.kept_rows import kept_rows
 from paimon_spark.files.key_values import Int8Array, Int64Array, KeyValues
 from paimon_spark.files.parquet_input import ParquetInput
-from paimon_spark.files.physical import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.files.physical import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.files.row_groups import Deletion, RowGroups
 from paimon_spark.files.stored_file import StoredFile, reading
 from paimon_spark.metadata.data_file import DataFile
@@ -105,9 +105,13 @@ class _Columns:
         path: str,
     ) -> _Columns:
         present = frozenset(stored.columns)
+        known = {SEQUENCE_NUMBER, VALUE_KIND}
+        known |= {name for f in data_schema.fields for name in (f.name, KEY_PREFIX + f.name)}
         sources = []
         for source in column_sources(fields, data_schema.fields):
             absent = source.stored is not None and source.stored.name not in present
+            if absent:
+                refuse_misnamed(source, stored.columns, known)
             sources.append(ColumnSource(source.wanted, None) if absent else source)
         names = [s.stored.name for s in sources if s.stored is not None and s.wanted.name not in constants]
         for name, needed in ((SEQUENCE_NUMBER, sequence), (VALUE_KIND, kind)):

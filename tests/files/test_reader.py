@@ -261,6 +261,37 @@ def test_kinds_beyond_the_four_are_corrupt(tmp_path: Path) -> None:
         read(tmp_path, file, schema)
 
 
+MEMBERS = [{"id": 4, "name": "ma", "type": "INT"}, {"id": 5, "name": "mb", "type": "INT"}]
+NAMED = (
+    *fields_of(("k", "BIGINT NOT NULL"), ("va", "STRING"), ("vb", "INT")),
+    DataField(3, "row", parse_type({"type": "ROW", "fields": MEMBERS})),
+)
+
+
+@pytest.mark.parametrize("columns", [("k", "va", "vb", "row"), ("va",), ("vb",), ("row",)], ids=str)
+def test_a_column_whose_name_is_damaged_is_not_null(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    """One bit of any name in the footer, or of its length: an error or the right rows, also where the name becomes that
+    of another column."""
+    schema = schema_of(NAMED)
+    rows = [[1, 2, 3], ["x", "y", None], [4, None, 5], [{"ma": 1, "mb": 2}, None, {"ma": 3, "mb": None}]]
+    arrays = [pa.array(values, arrow_type(f.type)) for values, f in zip(rows, NAMED, strict=True)]
+    (file,) = write(tmp_path, schema, numbered(pa.table(arrays, schema=arrow_schema(NAMED))))
+    path, fields = tmp_path / file.name, [f for f in NAMED if f.name in columns]
+    data = path.read_bytes()
+    right = read(tmp_path, file, schema, fields=fields).values
+    errors = 0
+    for name in (b"\x01k", b"\x02va", b"\x02vb", b"\x03row", b"\x02ma", b"\x02mb"):
+        places = [p for p in range(len(data)) if data[p : p + len(name)] == name]
+        for place in (p + i for p in places for i in range(len(name))):
+            for bit in range(8):
+                path.write_bytes(data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :])
+                try:
+                    assert read(tmp_path, file, schema, fields=fields).values.equals(right), (name, place, bit)
+                except CorruptFile:
+                    errors += 1
+    assert errors > 100
+
+
 def test_orc_stripes(tmp_path: Path) -> None:
     table = _table(50_000)
     n = table.num_rows
