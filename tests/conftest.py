@@ -6,6 +6,14 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.sizes import SOAK
+
+# Examples of a usual run are the same in each, and new in soak. Neither their order nor their number depends on how
+# long one takes: a busy machine may stand still for longer than Hypothesis lets a test of microseconds take.
+settings.register_profile("paimon", deadline=None, derandomize=not SOAK, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("paimon")
 
 DATA = Path(__file__).parent / "data"
 
