@@ -89,12 +89,17 @@ class Scan:
         except NotFound as missing:
             raise self.expired(str(missing)) from None
 
+    @property
+    def is_expired(self) -> bool:
+        """Whether the snapshot is gone."""
+        if self.snapshot_id is None:
+            return True
+        return not self.metadata.storage.exists(self.metadata.paths.snapshot_file(self.snapshot_id))
+
     def expired(self, missing: str) -> NotFound:
         """The error of a scan of which a file is gone: an expiry removes the snapshot first, then its files."""
         subject = f"snapshot {self.snapshot_id} of the table {self.metadata.paths.root}"
-        if self.snapshot_id is not None and self.metadata.storage.exists(
-            self.metadata.paths.snapshot_file(self.snapshot_id)
-        ):
+        if not self.is_expired:
             return NotFound(
                 f"a file of {subject} is gone, although the snapshot is there: another engine is letting it expire, "
                 f"so load the table again, or the table is damaged, which a check tells ({missing})"

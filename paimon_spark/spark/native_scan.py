@@ -38,6 +38,7 @@ from paimon_spark.spark.batches import outgoing, outgoing_schema
 from paimon_spark.spark.native_bitmaps import BYTES, are_told_apart, bitmap_bytes, without_deleted_of
 from paimon_spark.spark.native_columns import METADATA, POSITION, file_schema, fresh_name, quoted
 from paimon_spark.spark.native_deletions import without_deleted
+from paimon_spark.spark.native_expiry import explain_expiry
 from paimon_spark.spark.native_filter import literal, row_filter
 from paimon_spark.spark.native_plan import BROADCAST_SIZE, Columns, NativeFile, NativePlan
 from paimon_spark.spark.types import spark_schema
@@ -103,6 +104,7 @@ class NativeScan:
         :raises NotFound: a file is gone, because the snapshot has expired
         :raises CorruptFile: a deletion vector is damaged
         """
+        explain_expiry(self.scan, self.plan.files)
         with self._listed_here():
             frames = [self._group(files, columns, partition) for columns, partition, files in self._groups()]
         frame = reduce(lambda one, other: one.union(other), frames)

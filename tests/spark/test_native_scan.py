@@ -471,7 +471,7 @@ def test_settings_of_the_session_change_no_answer(spark: Any, path: str, setting
         df = paimon_spark.read(spark, path)
         for file in Path(path).rglob("data-*"):
             file.unlink()
-        with pytest.raises((PySparkException, Py4JJavaError)):
+        with pytest.raises(NotFound):
             df.collect()
 
 
