@@ -126,7 +126,7 @@ class HashReader(StoreReader):
             bits = self._space.rows(np.zeros(1, np.int64), self.context.bloom_bytes)[0]
             return BloomFilter(bits, self.context.bloom_keys)
 
-        return self._memory.priority.get(id(self), 0, load)
+        return self._memory.priority.get(self._owner, 0, load)
 
 
 class _Table:

@@ -60,6 +60,7 @@ class SortContents:
 
         :raises CorruptFile: the context has checksums of other pages, or keys of other blocks, than the file has
         """
+        self._owner = object()
         self._memory = memory
         self._file = file
         self._places = places
@@ -81,7 +82,7 @@ class SortContents:
 
     def close(self) -> None:
         """Give the memory back."""
-        self._memory.blocks.drop(id(self))
+        self._memory.blocks.drop(self._owner)
         if self._listed is not None:
             self._listed.close()
         if self._pages is not None:
@@ -124,7 +125,7 @@ class SortContents:
         cache = self._memory.blocks
         for some in kept[cache.may_take(int(sizes.min()), last_uses[kept])].tolist():
             copy = loaded.memory[int(loaded.begins[some]) : int(loaded.stops[some])].copy
-            cache.offer(id(self), int(numbers[some]), int(sizes[some]), int(last_uses[some]), copy)
+            cache.offer(self._owner, int(numbers[some]), int(sizes[some]), int(last_uses[some]), copy)
         return loaded
 
     def values(self, block_of: Int64s, starts: Int64s, lengths: Int64s) -> Iterator[Values]:
@@ -153,7 +154,7 @@ class SortContents:
 
     def _values_of_blocks(self, block_of: Int64s, starts: Int64s, lengths: Int64s) -> Iterator[Values]:
         numbers, borders = np.unique(block_of, return_index=True)
-        found, now = self._memory.blocks.find(id(self), numbers.tolist())
+        found, now = self._memory.blocks.find(self._owner, numbers.tolist())
         contents = cast("list[Bytes | None]", found)
         known = np.array([content is not None for content in contents], np.bool_)
         self._places.last_use[numbers[known]] = now

@@ -101,7 +101,7 @@ class SortReader(StoreReader):
         batch, answers = _Batch(self._order.normalize(wanted), index), _Answers(len(wanted))
         cache, moment = self._memory.priority, self._memory.blocks.tick()
         with cache.budget.lock:
-            table = cache.get(id(self), _KEYS, functools.partial(KeyTable, len(index.blocks.offsets)))
+            table = cache.get(self._owner, _KEYS, functools.partial(KeyTable, len(index.blocks.offsets)))
             last_use, table.last_use = table.last_use, cache.time
             known = table.has(batch.numbers)
         answered = np.zeros(len(known), np.bool_)
@@ -138,7 +138,7 @@ class SortReader(StoreReader):
     def _keep(self, table: KeyTable, numbers: Int64s, keys: BlockRows, last_use: int) -> bool:
         """Add the keys of these blocks to the table if there is room for them; whether there was."""
         add = functools.partial(table.add, numbers, keys)
-        return self._memory.priority.grow(id(self), _KEYS, table, keys.nbytes, last_use, add)
+        return self._memory.priority.grow(self._owner, _KEYS, table, keys.nbytes, last_use, add)
 
     def _decode(self, offsets: Int64s, loaded: Loaded) -> BlockRows:
         """The keys of the data blocks at these offsets."""
@@ -157,14 +157,14 @@ class SortReader(StoreReader):
             blocks = BlockPlaces(offsets, sizes, np.zeros(len(offsets), np.int64))
             return _Index(search_keys(ordered), blocks)
 
-        return self._memory.priority.get(id(self), _INDEX, load)
+        return self._memory.priority.get(self._owner, _INDEX, load)
 
     def _bloom(self) -> BloomFilter:
         def load() -> BloomFilter:
             bits = np.frombuffer(self._tail(self._footer), np.uint8, self._footer.bloom_size)
             return BloomFilter(bits, self._footer.bloom_keys)
 
-        return self._memory.priority.get(id(self), _FILTER, load)
+        return self._memory.priority.get(self._owner, _FILTER, load)
 
     def _check_tail(self) -> Footer:
         """The footer, everything behind the data blocks having been checked."""

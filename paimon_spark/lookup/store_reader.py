@@ -23,6 +23,8 @@ class StoreReader(ABC):
         :raises CorruptFile: it is a link, or not a file
         """
         self.path = path
+        # Under what the caches know it; its id would be that of another one when it is gone without a close.
+        self._owner = object()
         self._memory = memory
         self._file = LocalFile(path)
 
@@ -49,7 +51,7 @@ class StoreReader(ABC):
 
     def close(self) -> None:
         """Close the file and give its memory back."""
-        self._memory.priority.drop(id(self))
+        self._memory.priority.drop(self._owner)
         self._file.close()
 
 

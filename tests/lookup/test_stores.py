@@ -239,3 +239,17 @@ def test_a_sort_file_is_opened_in_its_own_order_only(tmp_path: Path) -> None:
     build("sort", tmp_path / "file", {b"a": b""})
     with pytest.raises(InvalidInput, match="order"):
         SortLookupStore.reader(str(tmp_path / "file"), order=CompactOrder([parse_type("INT")]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reader_that_was_never_closed_speaks_for_no_other(kind: str, tmp_path: Path) -> None:
+    """Another reader may come to lie where it was in memory."""
+    memory = LookupMemory(1 << 24)
+    for number in range(30):
+        pairs = {b"%d %d" % (number, i): b"%d" % i for i in range(300)}
+        build(kind, tmp_path / str(number), pairs, 0.05)
+        opened = reader(kind, tmp_path / str(number), memory)
+        assert opened.get_many(list(pairs)).to_pylist() == list(pairs.values())
+        file = opened._file
+        del opened
+        file.close()
