@@ -76,8 +76,7 @@ class HashWriter(StoreWriter[HashContext]):
         self._spilled: NewFile | None = None
         self._out = PagedOutput(NewFile(path), codec, page_size)
 
-    def abort(self) -> None:
-        """Delete what was written."""
+    def _discard(self) -> None:
         self._forget_values()
         self._out.file.discard()
 

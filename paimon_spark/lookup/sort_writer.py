@@ -60,8 +60,7 @@ class SortWriter(StoreWriter[SortContext]):
         self._listing = KeyListing(path)
         self._file = NewFile(path)
 
-    def abort(self) -> None:
-        """Delete what was written."""
+    def _discard(self) -> None:
         self._file.discard()
         if self._listing.attachment is not None:
             self._listing.attachment.discard()

@@ -13,6 +13,7 @@ from paimon_spark.lookup.sidecar import Sidecar
 from paimon_spark.rows.byte_strings import ByteStrings, as_binary
 
 _BUFFERED_ROWS = 4096
+_BUFFERED_BYTES = 2**24
 _BATCH_BYTES = 2**29
 
 
@@ -29,16 +30,26 @@ Context = TypeVar("Context", bound=StoreContext)
 
 class StoreWriter(ABC, Generic[Context]):
     """Builds one lookup file. After ``InvalidInput`` from ``put`` or ``put_many`` call ``abort``; after
-    ``StorageError`` the file is gone already."""
+    ``StorageError`` the file is gone already. Of a writer that was closed or aborted ``abort`` does nothing, and all
+    else is ``InvalidInput``."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._waiting: list[tuple[bytes, bytes]] = []
+        self._waiting_bytes = 0
+        self._ended = False
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Add one pair; errors may surface at a later call."""
+        """Add one pair; errors of :meth:`put_many` may surface at a later call.
+
+        :raises InvalidInput: not bytes
+        """
+        self._refuse_if_ended()
+        if not (isinstance(key, bytes) and isinstance(value, bytes)):
+            raise InvalidInput(f"key and value must be bytes, not {type(key).__name__} and {type(value).__name__}")
         self._waiting.append((key, value))
-        if len(self._waiting) >= _BUFFERED_ROWS:
+        self._waiting_bytes += len(key) + len(value)
+        if len(self._waiting) >= _BUFFERED_ROWS or self._waiting_bytes >= _BUFFERED_BYTES:
             self._flush()
 
     def put_many(self, keys: ByteStrings, values: ByteStrings) -> None:
@@ -56,6 +67,7 @@ class StoreWriter(ABC, Generic[Context]):
         :raises InvalidInput: a key was put twice, or keys of a sort file do not ascend
         :raises StorageError: the disk is full or fails
         """
+        self._refuse_if_ended()
         try:
             self._flush()
             context = self._finish()
@@ -63,10 +75,17 @@ class StoreWriter(ABC, Generic[Context]):
         except BaseException:
             self.abort()
             raise
+        self._ended = True
         return context
 
-    @abstractmethod
     def abort(self) -> None:
+        """Delete what was written."""
+        if not self._ended:
+            self._ended = True
+            self._discard()
+
+    @abstractmethod
+    def _discard(self) -> None:
         """Delete what was written."""
 
     @abstractmethod
@@ -84,10 +103,15 @@ class StoreWriter(ABC, Generic[Context]):
     def _flush(self) -> None:
         if self._waiting:
             keys, values = zip(*self._waiting, strict=True)
-            self._waiting = []
+            self._waiting, self._waiting_bytes = [], 0
             self._put(as_binary(keys, "keys"), as_binary(values, "values"))
 
+    def _refuse_if_ended(self) -> None:
+        if self._ended:
+            raise InvalidInput(f"the writer of lookup file {self.path} was closed or aborted; make another one")
+
     def _put(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
+        self._refuse_if_ended()
         if len(keys) != len(values):
             raise InvalidInput(f"{len(keys)} keys came with {len(values)} values")
         if keys.nbytes + values.nbytes > _BATCH_BYTES and len(keys) > 1:

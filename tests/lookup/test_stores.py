@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import InvalidInput, UnsupportedFeature
-from paimon_spark.lookup import HashLookupStore, SortLookupStore
+from paimon_spark.lookup import HashLookupStore, SortLookupStore, store_writer
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.key_order import CompactOrder
 from paimon_spark.types import parse_type
@@ -229,6 +230,8 @@ def test_wrong_arguments(tmp_path: Path) -> None:
             made.put_many([b"a", None], [b"", b""])  # type: ignore[list-item]
         with pytest.raises(InvalidInput, match="byte strings"):
             made.put_many([b"a"], [1])  # type: ignore[list-item]
+        with pytest.raises(InvalidInput, match="not bytes and int"):
+            made.put(b"a", 1)  # type: ignore[arg-type]
         made.abort()
         with pytest.raises(UnsupportedFeature, match="lzo"):
             writer(kind, tmp_path / "file", 2, compression="lzo")
@@ -253,3 +256,34 @@ def test_a_reader_that_was_never_closed_speaks_for_no_other(kind: str, tmp_path:
         file = opened._file
         del opened
         file.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_writer_that_has_ended_touches_no_file_any_more(kind: str, tmp_path: Path) -> None:
+    """The number of its descriptor may be another file's by then."""
+    for end in ("close", "abort"):
+        path = tmp_path / end
+        made = writer(kind, path, 2)
+        made.put(b"a", b"1")
+        getattr(made, end)()
+        with (tmp_path / "other").open("w+b") as other:
+            for use in (partial(made.put, b"b", b"2"), partial(made.put_many, [b"b"], [b"2"]), made.close):
+                with pytest.raises(InvalidInput, match="closed or aborted"):
+                    use()
+            made.abort()
+            assert other.read() == b""
+        assert path.exists() == (end == "close")
+    ask(kind, tmp_path / "close", {b"a": b"1"}, [b"a", b"b"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_that_are_put_one_by_one_wait_in_little_memory(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_writer, "_BUFFERED_BYTES", 1000)
+    pairs, made = random_pairs(8, 3000, 200, 400), writer(kind, tmp_path / "file", 3000)
+    for key in sorted(pairs):
+        made.put(key, pairs[key])
+        assert sum(len(key) + len(value) for key, value in made._waiting) < 1000
+    made.close()
+    ask(kind, tmp_path / "file", pairs, list(pairs))
