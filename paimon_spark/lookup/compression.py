@@ -25,7 +25,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from paimon_spark.errors import UnsupportedFeature
+from paimon_spark.errors import InvalidInput, UnsupportedFeature
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -152,6 +152,7 @@ def _unpack(codec: pa.Codec, block: memoryview, length: int) -> pa.Buffer:
 def codec(name: str, zstd_level: int = 1) -> Codec | None:
     """The codec of that name; None for ``none``.
 
+    :raises InvalidInput: zstd has no such level
     :raises UnsupportedFeature: lzo, or no codec at all
     """
     if name == "none":
@@ -159,5 +160,8 @@ def codec(name: str, zstd_level: int = 1) -> Codec | None:
     if name == "lz4":
         return Lz4()
     if name == "zstd":
-        return Zstd(zstd_level)
+        try:
+            return Zstd(zstd_level)
+        except ValueError as problem:
+            raise InvalidInput(str(problem)) from problem
     raise UnsupportedFeature(f"lookup files compressed with {name!r} are not supported; use none, lz4 or zstd")

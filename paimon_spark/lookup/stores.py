@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 
+from paimon_spark.errors import InvalidInput
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.compression import codec
 from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.hash_reader import HashReader
 from paimon_spark.lookup.hash_writer import HashWriter
 from paimon_spark.lookup.key_order import BYTEWISE, KeyOrder
-from paimon_spark.lookup.lookup_options import CACHE_HIGH_PRIORITY_RATIO, CACHE_MAX_MEMORY_SIZE
+from paimon_spark.lookup.lookup_options import CACHE_HIGH_PRIORITY_RATIO, CACHE_MAX_MEMORY_SIZE, GREATEST_PAGE
 from paimon_spark.lookup.sort_layout import SortContext
 from paimon_spark.lookup.sort_reader import SortReader
 from paimon_spark.lookup.sort_writer import SortWriter
@@ -25,6 +26,13 @@ from paimon_spark.lookup.sort_writer import SortWriter
 def default_memory() -> LookupMemory:
     """The memory of readers that were given none, of the options' default size; one for the process."""
     return LookupMemory(CACHE_MAX_MEMORY_SIZE.default, CACHE_HIGH_PRIORITY_RATIO.default)
+
+
+def _check(bloom_fpp: float | None, page_size: int) -> None:
+    if bloom_fpp is not None and not 0 < bloom_fpp < 1:
+        raise InvalidInput(f"a rate of false positives is above 0 and below 1, not {bloom_fpp}; None: no filter")
+    if not 0 < page_size <= GREATEST_PAGE:
+        raise InvalidInput(f"a page has 1 to {GREATEST_PAGE} bytes, not {page_size}")
 
 
 class HashLookupStore:
@@ -45,9 +53,13 @@ class HashLookupStore:
         ``rows`` is the expected number of pairs and sizes the Bloom filter of false-positive rate ``bloom_fpp`` (None:
         no filter). ``compression`` is none, lz4 or zstd, in pages of ``page_size`` bytes.
 
+        :raises InvalidInput: a size, rate or level that cannot be
         :raises StorageError: the file exists or cannot be made
         :raises UnsupportedFeature: another compression
         """
+        _check(bloom_fpp, page_size)
+        if not 0 < load_factor <= 1:
+            raise InvalidInput(f"a load factor is above 0 and at most 1, not {load_factor}")
         return HashWriter(path, rows, bloom_fpp, codec(compression, zstd_level), page_size, load_factor)
 
     @staticmethod
@@ -76,9 +88,11 @@ class SortLookupStore:
         """A writer of a new file at ``path``; arguments as for :meth:`HashLookupStore.writer`, ``page_size`` being the
         size at which a block is closed and ``order`` that of the keys.
 
+        :raises InvalidInput: a size, rate or level that cannot be
         :raises StorageError: the file exists or cannot be made
         :raises UnsupportedFeature: another compression
         """
+        _check(bloom_fpp, page_size)
         return SortWriter(path, rows, bloom_fpp, codec(compression, zstd_level), page_size, order)
 
     @staticmethod

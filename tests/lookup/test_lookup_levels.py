@@ -8,15 +8,16 @@ import os
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from paimon_spark.errors import InvalidInput, InvalidOption
-from paimon_spark.lookup import LookupDirectory, LookupFileCache, ValueProcessor, value_processor
+from paimon_spark.lookup import LookupDirectory, LookupFileCache, ValueProcessor, lookup_options, value_processor
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.lookup_file_cache import process_cache
 from paimon_spark.metadata.deletion_vector import DeletionVector
-from paimon_spark.options import Options
+from paimon_spark.options import Option, Options
 from tests.lookup.levels import Levels, cache_in, columns_of, names_of, random_levels, schema_of
 
 
@@ -291,13 +292,37 @@ def test_what_a_table_needs_to_remember(options: dict[str, str], name: str) -> N
     assert value_processor(schema_of(**options)).name == name
 
 
-def test_options_have_paimons_names(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("option", "name", "default", "wrong"),
+    [
+        (lookup_options.LOCAL_FILE_TYPE, "lookup.local-file-type", "sort", "tree"),
+        (lookup_options.HASH_LOAD_FACTOR, "lookup.hash-load-factor", 0.75, "1.5"),
+        (lookup_options.CACHE_FILE_RETENTION, "lookup.cache-file-retention", 3_600_000.0, "soon"),
+        (lookup_options.CACHE_MAX_DISK_SIZE, "lookup.cache-max-disk-size", None, "much"),
+        (lookup_options.CACHE_MAX_MEMORY_SIZE, "lookup.cache-max-memory-size", 2**28, "much"),
+        (lookup_options.CACHE_HIGH_PRIORITY_RATIO, "lookup.cache.high-priority-pool-ratio", 0.25, "half"),
+        (lookup_options.CACHE_SPILL_COMPRESSION, "lookup.cache-spill-compression", "zstd", "gzip"),
+        (lookup_options.SPILL_ZSTD_LEVEL, "spill-compression.zstd-level", 1, "30"),
+        (lookup_options.BLOOM_FILTER_ENABLED, "lookup.cache.bloom.filter.enabled", True, "maybe"),
+        (lookup_options.BLOOM_FILTER_FPP, "lookup.cache.bloom.filter.fpp", 0.05, "0"),
+        (lookup_options.CACHE_PAGE_SIZE, "cache-page-size", 65536, "0 b"),
+    ],
+)
+def test_options_have_paimons_names_and_defaults(option: Option[Any], name: str, default: Any, wrong: str) -> None:
+    assert (option.key, Options({}).get_option(option)) == (name, default)
+    with pytest.raises(InvalidOption, match=name):
+        Options({name: wrong}).get_option(option)
+
+
+def test_a_cache_has_the_bounds_of_its_options(tmp_path: Path) -> None:
     cache = process_cache(Options({"lookup.cache-max-memory-size": "1 mb"}), str(tmp_path))
     assert cache is process_cache(Options({"lookup.cache-max-memory-size": "1024 kb"}), str(tmp_path))
     assert cache is not process_cache(Options({"lookup.cache-max-disk-size": "1 gb"}), str(tmp_path))
     assert cache.memory.priority.budget.limit == 256 * 1024
     for key, value in (
         ("lookup.cache.high-priority-pool-ratio", "1.5"),
+        ("lookup.cache.high-priority-pool-ratio", "-0.1"),
+        ("lookup.cache.high-priority-pool-ratio", "1"),
         ("lookup.cache-max-memory-size", "much"),
         ("lookup.cache-file-retention", "soon"),
     ):

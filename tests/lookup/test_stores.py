@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -236,6 +237,32 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedFeature, match="lzo"):
             writer(kind, tmp_path / "file", 2, compression="lzo")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("store", [HashLookupStore, SortLookupStore])
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("page_size", [0, -1, 2**30 + 1]),
+        ("bloom_fpp", [0.0, 1.0, -0.1, float("nan")]),
+        ("zstd_level", [23, -(2**31)]),
+        ("load_factor", [0.0, 1.01, -1.0, float("nan")]),
+    ],
+)
+def test_sizes_and_rates_that_cannot_be_are_refused(store: Any, name: str, values: list[Any], tmp_path: Path) -> None:
+    for value in values if name != "load_factor" or store is HashLookupStore else []:
+        with pytest.raises(InvalidInput, match=str(value)):
+            store.writer(str(tmp_path / "file"), 2, **{"compression": "zstd", name: value})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_table_finds_its_keys_and_no_other(tmp_path: Path) -> None:
+    made = HashLookupStore.writer(str(tmp_path / "file"), 300, load_factor=1.0)
+    keys = [b"%03d" % i for i in range(300)]
+    made.put_many(keys, keys)
+    made.close()
+    pairs = dict(zip(keys, keys, strict=True))
+    ask("hash", tmp_path / "file", pairs, [*keys, *(b"%03d" % i for i in range(300, 900))])
 
 
 def test_a_sort_file_is_opened_in_its_own_order_only(tmp_path: Path) -> None:
