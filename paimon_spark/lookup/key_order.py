@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.errors import InvalidInput
 from paimon_spark.lookup.key_search import OrderedKeys
 from paimon_spark.rows.arrow_buffers import decimal_words, numbers, valid_rows
 from paimon_spark.rows.byte_strings import EMPTY, Int64s, matrix_rows, matrix_strings, offsets_and_bytes
@@ -55,10 +56,11 @@ BYTEWISE: KeyOrder = _Bytewise()
 class CompactOrder:
     """The order of compact rows: their fields one after another, nulls first, as Java's key comparator has it.
 
-    A row of one number becomes that number. Any other becomes its fields' bytes, joined: numbers big-endian with the
-    sign bit flipped (negative floats with all bits flipped, NaN greatest), strings as they are. So that a string that
-    ends is less than one that goes on, whatever field follows, a zero byte in it becomes ``00 01`` and its end ``00
-    00``; a string that is the only field needs neither. A field that may be null has ``00`` or ``01`` before it.
+    A row of one number that cannot be null becomes that number. Any other becomes its fields' bytes, joined: numbers
+    big-endian with the sign bit flipped (negative floats with all bits flipped, NaN greatest), strings as they are. So
+    that a string that ends is less than one that goes on, whatever field follows, a zero byte in it becomes ``00 01``
+    and its end ``00 00``; a string that is the only field and cannot be null needs neither. A field that may be null
+    has ``00`` or ``01`` before it, whether or not any value is: keys that are compared were normalized apart.
     """
 
     def __init__(self, types: Sequence[DataType]) -> None:
@@ -70,8 +72,9 @@ class CompactOrder:
         """Numbers, or byte strings in bytewise order.
 
         :raises CorruptFile: a key is no compact row of these types
+        :raises InvalidInput: null where the type is NOT NULL
         """
-        if len(self._types) == 1:
+        if len(self._types) == 1 and not self._types[0].nullable:
             return self._normalize_single(keys, self._types[0])
         pieces: list[pa.BinaryArray] = []
         for array, type_ in zip(decode(keys, self._types), self._types, strict=True):
@@ -83,8 +86,7 @@ class CompactOrder:
         if fast is not None:
             return fast
         array = decode(keys, self._types)[0]
-        if array.null_count:
-            return pc.binary_join_element_wise(*_ordered_pieces(array, type_), EMPTY)
+        _refuse_nulls(array, type_)
         if type_.root in STRINGS or type_.root in BINARIES:
             return array.cast(pa.binary())
         return matrix_strings(_wide_numbers(array)) if is_wide_decimal(type_) else _ordered_numbers(array, type_)
@@ -105,10 +107,16 @@ def _plain_integers(keys: pa.BinaryArray, type_: DataType) -> Int64s | None:
     return values
 
 
+def _refuse_nulls(array: pa.Array, type_: DataType) -> None:
+    if array.null_count and not type_.nullable:
+        raise InvalidInput(f"keys must not be null where they are {type_}; {array.null_count} of {len(array)} are")
+
+
 def _ordered_pieces(array: pa.Array, type_: DataType) -> list[pa.BinaryArray]:
     """The byte strings that stand for one field, to be joined."""
     pieces = []
     valid = valid_rows(array)
+    _refuse_nulls(array, type_)
     if type_.nullable:
         marks = np.ones((len(array), 1), np.uint8) if valid is None else valid.astype(np.uint8)[:, None]
         pieces.append(matrix_strings(marks))

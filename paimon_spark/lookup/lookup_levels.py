@@ -138,8 +138,11 @@ class LookupLevels:
 
     def lookup(self, key: Sequence[object], start_level: int, vectors: CurrentVectors | None = None) -> LookupHits:
         """:meth:`lookup_many` for the values of one key."""
-        arrow = [arrow_type(type_) for type_ in self._types]
-        columns = [pa.array([value], type_) for value, type_ in zip(key, arrow, strict=True)]
+        try:
+            columns = [pa.array([value], arrow_type(type_)) for value, type_ in zip(key, self._types, strict=True)]
+        except (pa.ArrowException, ValueError, OverflowError, TypeError) as problem:
+            types = ", ".join(map(str, self._types))
+            raise InvalidInput(f"{key!r} is no key of ({types}): {problem}") from problem
         return self.lookup_many(columns, start_level, vectors)
 
     def lookup_many(
@@ -150,11 +153,13 @@ class LookupLevels:
         ``keys`` are the columns of the trimmed primary key. ``vectors`` gives the deletion vector that the file of a
         name has now; rows that it deletes are not found. Keys in ascending order are the fastest.
 
-        :raises InvalidInput: a file has a deletion vector, but positions are not kept
+        :raises InvalidInput: the columns are not those of the key, or have nulls; a file has a deletion vector, but
+            positions are not kept
         :raises NotFound: a data file is gone
         :raises CorruptFile: a data file is damaged
         :raises StorageError: the local disk is full or fails
         """
+        self._check(keys)
         search = _Search(compact_row.encode(keys, self._types))
         for level, files in self._levels.items():
             if level < start_level or not search.open.size:
@@ -169,6 +174,20 @@ class LookupLevels:
                     self._ask(files[number], search.open[numbers == number], search, vectors)
             search.close_found()
         return search.hits(self._processor)
+
+    def _check(self, keys: Sequence[pa.Array]) -> None:
+        """Refuse what are no columns of keys."""
+        fields = self._bucket.schema.key_fields
+        if len(keys) != len(fields) or len(set(map(len, keys))) > 1:
+            names, lengths = ", ".join(field.name for field in fields), list(map(len, keys))
+            raise InvalidInput(
+                f"keys are columns of one length for each of ({names}), not columns of lengths {lengths}"
+            )
+        for field, column in zip(fields, keys, strict=True):
+            if column.null_count:
+                raise InvalidInput(
+                    f"column {field.name} has {column.null_count} nulls, which no key has; leave them out"
+                )
 
     def drop_file(self, name: str) -> None:
         """The data file of that name is gone: delete its lookup files, whoever built them."""

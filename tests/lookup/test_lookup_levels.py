@@ -6,10 +6,12 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import InvalidInput, InvalidOption
@@ -274,6 +276,30 @@ def test_a_missing_data_file_leaves_no_lookup_file(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="data file"):
         levels.open(ValueProcessor(None, True), cache).lookup((1, "a"), 1)
     assert cache.directory.files() == []
+
+
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+def test_what_is_no_key_is_refused(kind: str, tmp_path: Path) -> None:
+    """A null is not taken for zero or for the empty text, either."""
+    levels = Levels(tmp_path, schema_of(kind, lookup_cache_bloom_filter_enabled="false"))
+    levels.add(1, [(0, "", 1.0, None)])
+    opened = levels.open(ValueProcessor(None, True), cache_in(tmp_path / "cache"))
+    numbers, texts = columns_of([(0, ""), (1, "a")])
+    for columns, match in (
+        ([numbers], "(k, n)"),
+        ([], "(k, n)"),
+        ([numbers, texts, texts], "(k, n)"),
+        ([numbers, texts[:1]], "[2, 1]"),
+        ([pa.array([None, 1], pa.int64()), texts], "column k has 1 nulls"),
+        ([numbers, pa.array([None, "a"])], "column n has 1 nulls"),
+        ([texts, numbers], "int64 is expected"),
+    ):
+        with pytest.raises(InvalidInput, match=re.escape(match)):
+            opened.lookup_many(columns, 1)
+    for key, match in (((0,), "is no key of"), (("a", ""), "BIGINT"), ((2**63, ""), "BIGINT"), ((None, ""), "nulls")):
+        with pytest.raises(InvalidInput, match=match):
+            opened.lookup(key, 1)
+    assert opened.lookup((0, ""), 1).found.all()
 
 
 @pytest.mark.parametrize(
