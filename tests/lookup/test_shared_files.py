@@ -36,11 +36,13 @@ class CountingDirectory(LookupDirectory):
         super().__init__(str(parent))
         self.built: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
+        self._counting = threading.Lock()
         self._log = log
 
     def obtain(self, name: str, build: Callable[[str], None]) -> str:
         def counted(path: str) -> None:
-            self.built[name] += 1
+            with self._counting:
+                self.built[name] += 1
             if self._log is not None:
                 with self._log.open("a") as file:
                     file.write(f"{name}\n")
@@ -50,7 +52,8 @@ class CountingDirectory(LookupDirectory):
 
     def drop(self, name: str) -> bool:
         gone = super().drop(name)
-        self.dropped[name] += gone
+        with self._counting:
+            self.dropped[name] += gone
         return gone
 
 
