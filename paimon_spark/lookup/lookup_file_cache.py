@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from paimon_spark.errors import CorruptFile, NotFound
+from paimon_spark.errors import CorruptFile, NotFound, StorageError
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.lookup_directory import AGE, DAMAGED, EXPLICIT, LOG, SIZE, LookupDirectory
 from paimon_spark.lookup.lookup_file import LookupFile
@@ -28,7 +28,7 @@ from paimon_spark.lookup.lookup_options import (
 from paimon_spark.lookup.store_reader import StoreReader
 from paimon_spark.options import Options
 
-_OPENINGS = 5
+_OPENINGS, _REBUILDS = 100, 5
 
 
 @dataclass(frozen=True)
@@ -110,18 +110,23 @@ class LookupFileCache:
                 if known is not None:
                     self._files.pop(source.name)
                     known[0].close()
-            file = self._open(source, last=attempt == _OPENINGS - 1)
+            file = self._open(source, last=attempt + 1 >= _REBUILDS)
             if file is not None:
                 return file
-        raise AssertionError("the last attempt opens or raises")
+        raise StorageError(
+            f"lookup file {source.name} is dropped whenever it is built; raise {CACHE_MAX_DISK_SIZE.key}"
+        )
 
     def _open(self, source: LookupSource, last: bool) -> LookupFile | None:
-        """The file, built if need be, pinned and known to the cache; None when it has to be tried again."""
+        """The file, built if need be, pinned and known to the cache; None when it has to be tried again. If it is
+        damaged, that is an error the ``last`` time."""
         path = self.directory.obtain(source.name, source.build)
         try:
             reader = source.open(path, self.memory)
-        except (NotFound, CorruptFile) as problem:
-            # Dropped by another process in between, or damaged on disk: it is built anew.
+        except NotFound:
+            # Somebody had to drop it already.
+            return None
+        except CorruptFile as problem:
             if last:
                 raise
             LOG.warning("lookup file %s is built again: %s", source.name, problem)

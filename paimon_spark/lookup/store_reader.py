@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 
 import pyarrow as pa
@@ -56,11 +57,14 @@ class StoreReader(ABC):
 
 
 def sidecar_beside(path: str, kind: str) -> Sidecar:
-    """The sidecar of the lookup file at ``path``, which is known to exist.
+    """The sidecar of the lookup file at ``path``, which existed when it was opened.
 
+    :raises NotFound: the file has been deleted meanwhile
     :raises CorruptFile: it is damaged, of another kind of file, or not there
     """
     try:
         return Sidecar.read(path, kind)
     except NotFound as problem:
+        if not os.path.exists(path):
+            raise
         raise CorruptFile(path, f"its context is missing: {problem}") from problem

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from paimon_spark.checksum import crc32
-from paimon_spark.errors import CorruptFile
+from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.lookup import HashLookupStore, SortLookupStore
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.hash_layout import HashContext
@@ -228,6 +228,23 @@ def test_a_missing_sidecar_and_links_are_refused(kind: str, tmp_path: Path) -> N
     Path(sidecar_path(str(tmp_path / "file"))).unlink()
     with pytest.raises(CorruptFile, match="context is missing"):
         reader(kind, tmp_path / "file")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_dropped_while_it_is_opened_is_gone_and_not_damaged(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, read = tmp_path / "place", Sidecar.read
+    place.mkdir()
+    build(kind, place / "file", PAIRS)
+
+    def drop_first(path: str, kind: str) -> Sidecar:
+        shutil.rmtree(place)
+        return read(path, kind)
+
+    monkeypatch.setattr(Sidecar, "read", drop_first)
+    with pytest.raises(NotFound, match="file.context does not exist"):
+        reader(kind, place / "file")
 
 
 @pytest.mark.parametrize("checked", [False, True])

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import stat
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -110,6 +111,56 @@ def test_r17_threads_build_a_file_once(kind: str, tmp_path: Path) -> None:
         thread.join()
     assert set(directory.built.values()) == {1}
     assert len(directory.built) == len(levels.files)
+
+
+class DroppingDirectory(LookupDirectory):
+    """Where others drop a file before it can be opened: so many ``times``."""
+
+    times = 0
+
+    def obtain(self, name: str, build: Callable[[str], None]) -> str:
+        path = super().obtain(name, build)
+        if self.times:
+            self.times -= 1
+            self.drop(name)
+        return path
+
+
+def test_r17_a_file_that_others_drop_before_it_is_opened_is_built_again(tmp_path: Path) -> None:
+    levels = random_levels(tmp_path, schema_of(), 18)
+    directory = DroppingDirectory(str(tmp_path))
+    opened = levels.open(ValueProcessor(None, True), cache_of(directory))
+    directory.times = 20
+    expected = [answer and answer[0] for answer in (levels.expected(key, 0, {}) for key in KEYS)]
+    assert names_of(opened.lookup_many(columns_of(KEYS), 0)) == expected
+    opened.close()
+    directory.times = 10**6
+    with pytest.raises(StorageError, match="raise lookup.cache-max-disk-size"):
+        opened.lookup_many(columns_of(KEYS), 0)
+    assert directory.files() == []
+
+
+@BOTH
+def test_r17_threads_without_room_for_one_file_all_get_their_answers(kind: str, tmp_path: Path) -> None:
+    """Each drops the file that others are about to open, and what it opened may be gone before the cache has it."""
+    levels = Levels(tmp_path, schema_of(kind))
+    levels.add(1, [(k, "a", 1.0, None) for k in range(20)])
+    opened = levels.open(ValueProcessor(None, True), cache_of(LookupDirectory(str(tmp_path)), 1))
+    found: list[bool] = []
+
+    def ask() -> None:
+        for _ in range(30):
+            found.append(opened.lookup((5, "a"), 1).found.all())
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    crew = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    sys.setswitchinterval(before)
+    assert found == [True] * 240
 
 
 def test_r17_processes_build_a_file_once(tmp_path: Path) -> None:
