@@ -3,7 +3,7 @@
 A batch is split by key length, filtered by the Bloom filter, and probed in rounds: in each round every open key looks
 into its next slots; it is done at a slot that is empty or holds the key. The first look is at one slot, which settles
 more than half of the keys that exist; every further one is at four times as many, so that four or five rounds settle
-all of them.
+all of them. Of long keys, a look takes in no more slots than have 16 KiB.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 UInt64s: TypeAlias = npt.NDArray[np.uint64]
 
 _REACHES = (1, 5, 20, 128)
+_FARTHEST = 2**14
 _FEW = 8
 _TAIL = 8
 _PICKED = 64
@@ -138,6 +139,7 @@ class _Table:
         self._start = context.index_offsets[length]
         self._width = context.slot_sizes[length]
         self.slots = context.slots[length]
+        self._farthest = max(1, min(self.slots, _FARTHEST // self._width))
 
     def find(self, keys: AnyArray, at: Int64s, many: bool) -> UInt64s:
         """The tail of the slot that holds each key, looked for from slot ``at`` on; 0 where none does. ``many``: begin
@@ -145,12 +147,12 @@ class _Table:
         if not len(keys):
             return np.zeros(0, np.uint64)
         reaches = iter(_REACHES if many else _REACHES[2:])
-        reach = min(next(reaches), self.slots)
+        reach = min(next(reaches), self._farthest)
         tails, rest = self._probe(keys, at, reach)
         rows, seen = rest, reach
         while len(rows) and seen < 2 * self.slots:  # a full table has no empty slot to end a search
             keys, at = keys.take(rest), self._behind(at.take(rest), reach)
-            reach = min(next(reaches, _REACHES[-1]), self.slots)
+            reach = min(next(reaches, _REACHES[-1]), self._farthest)
             tails[rows], rest = self._probe(keys, at, reach)
             rows = rows.take(rest)
             seen += reach

@@ -52,8 +52,8 @@ def read(
     everything through Python) and ``scan.native.broadcast-size`` (64 mb; files whose deletion vectors do not fit go
     through Python). The DataFrame keeps reading the snapshot that is newest now.
 
-    :raises NotFound: there is no such table or snapshot; when the DataFrame is used: its snapshot has expired (the Python
-        source says so in Spark's ``PythonException``)
+    :raises NotFound: there is no such table or snapshot; when the DataFrame is used: its snapshot has expired (the
+        Python source says so in Spark's ``PythonException``)
     :raises InvalidInput: an unknown column, a filter or an option that does not fit, or records that the merge engine
         refuses
     :raises CorruptFile: a file that is read now is damaged

@@ -243,7 +243,7 @@ def test_a_file_that_is_dropped_while_it_is_opened_is_gone_and_not_damaged(
         return read(path, kind)
 
     monkeypatch.setattr(Sidecar, "read", drop_first)
-    with pytest.raises(NotFound, match="file.context does not exist"):
+    with pytest.raises(NotFound, match="does not exist"):
         reader(kind, place / "file")
 
 

@@ -135,7 +135,7 @@ def test_r17_a_file_that_others_drop_before_it_is_opened_is_built_again(tmp_path
     assert names_of(opened.lookup_many(columns_of(KEYS), 0)) == expected
     opened.close()
     directory.times = 10**6
-    with pytest.raises(StorageError, match="raise lookup.cache-max-disk-size"):
+    with pytest.raises(StorageError, match=r"raise lookup\.cache-max-disk-size"):
         opened.lookup_many(columns_of(KEYS), 0)
     assert directory.files() == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,23 @@ def test_keys_and_values_of_up_to_64_kilobytes(kind: str, tmp_path: Path) -> Non
     wanted = [*pairs, longest[:-1], longest + b"x", longest[:256], b"\xff" * 70_000]
     build(kind, tmp_path / "long", pairs, 0.01, "lz4")
     ask(kind, tmp_path / "long", pairs, wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_keys_take_no_more_memory_than_a_few_times_their_own(kind: str, tmp_path: Path) -> None:
+    rng, length = random.Random(9), 20_000
+    pairs = {rng.randbytes(length): b"x" for _ in range(150)}
+    absent = [rng.randbytes(length) for _ in range(150)]
+    build(kind, tmp_path / "long", pairs)
+    opened = reader(kind, tmp_path / "long", LookupMemory(1 << 24))
+    wanted = pa.array([*pairs, *absent], pa.binary())
+    tracemalloc.start()
+    found = opened.get_many(wanted)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.to_pylist() == [b"x"] * 150 + [None] * 150
+    assert peak < 5 * wanted.nbytes
+    opened.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
