@@ -76,6 +76,7 @@ class HashReader(StoreReader):
         """The value of each key, null where the file has no such key.
 
         :raises CorruptFile: a page that these keys need, or one that is read along with it, is damaged
+        :raises InvalidInput: these are no byte strings, or their values have 2 GiB or more in all
         """
         offsets, data = offsets_and_bytes(as_binary(keys, "keys"))
         lengths = np.diff(offsets)

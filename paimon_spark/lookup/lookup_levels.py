@@ -54,7 +54,7 @@ from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.rows import compact_row
-from paimon_spark.rows.byte_strings import Int32s, Int64s, Mask
+from paimon_spark.rows.byte_strings import Int32s, Int64s, Mask, joined_strings
 from paimon_spark.storage.storage import Storage
 from paimon_spark.types import arrow_type
 
@@ -154,7 +154,7 @@ class LookupLevels:
         name has now; rows that it deletes are not found. Keys in ascending order are the fastest.
 
         :raises InvalidInput: the columns are not those of the key, or have nulls; a file has a deletion vector, but
-            positions are not kept
+            positions are not kept; what is remembered of the rows found has 2 GiB or more
         :raises NotFound: a data file is gone
         :raises CorruptFile: a data file is damaged
         :raises StorageError: the local disk is full or fails
@@ -328,7 +328,7 @@ class _Search:
         self.open = self.open[self._file[self.open] < 0]
 
     def hits(self, processor: ValueProcessor) -> LookupHits:
-        values = pa.concat_arrays(self._values) if self._values else strings([], pa.binary())
+        values = joined_strings(self._values) if self._values else strings([], pa.binary())
         rows = np.concatenate([np.empty(0, np.int64), *self._rows])
         remembered = processor.decode(values)
         positions = None

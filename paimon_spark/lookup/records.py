@@ -23,6 +23,7 @@ from paimon_spark.rows.byte_strings import (
     Bytes,
     Int64s,
     binary_array,
+    joined_strings,
     offsets_and_bytes,
     read_varint,
     read_varints,
@@ -93,7 +94,7 @@ class Records:
             filled += len(places)
         if len(found) == 1 and bool((order == everyone).all()):
             return found[0]
-        return pa.concat_arrays(found).take(to_arrow(order))
+        return joined_strings(found).take(to_arrow(order))
 
     def _check(self, sizes: Int64s, ends: Int64s) -> None:
         if int(sizes.min()) < 0 or int(ends.max()) > self._space.length:

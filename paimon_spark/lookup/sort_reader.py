@@ -26,7 +26,7 @@ from paimon_spark.lookup.key_table import BlockRows, KeyTable
 from paimon_spark.lookup.sort_contents import BlockPlaces, Loaded, SortContents, read_blocks
 from paimon_spark.lookup.sort_layout import Footer, SortContext, block_handles, decode_contents
 from paimon_spark.lookup.store_reader import StoreReader, sidecar_beside
-from paimon_spark.rows.byte_strings import ByteStrings, Int64s, as_binary, strings_at
+from paimon_spark.rows.byte_strings import ByteStrings, Int64s, as_binary, joined_strings, strings_at
 from paimon_spark.rows.murmur import hash_bytes_many
 
 _INDEX, _FILTER, _KEYS = 0, 1, 2
@@ -82,6 +82,7 @@ class SortReader(StoreReader):
         """The value of each key, null where the file has no such key.
 
         :raises CorruptFile: a block that these keys need is damaged
+        :raises InvalidInput: these are no byte strings, or their values have 2 GiB or more in all
         """
         wanted = as_binary(keys, "keys")
         rows = np.arange(len(wanted))
@@ -220,4 +221,4 @@ class _Answers:
 
     def strings(self) -> pa.BinaryArray:
         """The value of each row."""
-        return pa.concat_arrays(self._found).take(to_arrow(self._order))
+        return joined_strings(self._found).take(to_arrow(self._order))

@@ -48,6 +48,8 @@ class StoreReader(ABC):
         """The value of each key, null where the file has no such key.
 
         :raises CorruptFile: what these keys need is damaged
+        :raises InvalidInput: these are no byte strings, or their values have 2 GiB or more in all
+        :raises StorageError: the disk fails, or the reader is closed
         """
 
     def close(self) -> None:

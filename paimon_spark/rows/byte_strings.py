@@ -26,6 +26,7 @@ _VIEW = np.dtype([("length", "<i4"), ("inline", "V4"), ("buffer", "<i4"), ("offs
 _SOME = 64
 _INLINE = 12
 _WINDOW = 30
+_TOO_MUCH = "the values of one batch exceed 2 GiB; ask for fewer keys at once"
 EMPTY = strings([b""], pa.binary())[0]
 VARINT_LIMITS = tuple(1 << (7 * count) for count in range(1, 10))
 
@@ -122,7 +123,7 @@ def strings_in(
     if present is not None:
         lengths = np.where(present, lengths, 0)
     if int(lengths.sum()) >= 2**31:
-        raise InvalidInput("the values of one batch exceed 2 GiB; ask for fewer keys at once")
+        raise InvalidInput(_TOO_MUCH)
     views = np.zeros(len(starts), _VIEW)
     views["length"] = lengths
     views["buffer"] = which
@@ -132,6 +133,17 @@ def strings_in(
     validity = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffers = [validity, pa.py_buffer(views), *(pa.py_buffer(memory) for memory in memories)]
     return pa.Array.from_buffers(pa.binary_view(), len(starts), buffers).cast(pa.binary())
+
+
+def joined_strings(parts: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
+    """All strings of these arrays, of which there is one at least.
+
+    :raises InvalidInput: the strings have 2 GiB or more in all
+    """
+    try:
+        return pa.concat_arrays(parts)
+    except pa.ArrowInvalid as problem:
+        raise InvalidInput(_TOO_MUCH) from problem
 
 
 def _inline(views: Any, memories: Sequence[Bytes], which: Int64s, starts: Int64s, lengths: Int64s) -> None:

@@ -16,6 +16,7 @@ from paimon_spark.errors import InvalidInput, UnsupportedFeature
 from paimon_spark.lookup import HashLookupStore, SortLookupStore, store_writer
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.key_order import CompactOrder
+from paimon_spark.rows.byte_strings import joined_strings
 from paimon_spark.types import parse_type
 from tests.lookup.stores import COMPRESSIONS, KINDS, build, cut, random_pairs, reader, sort_context, writer
 
@@ -71,6 +72,13 @@ def test_long_keys_take_no_more_memory_than_a_few_times_their_own(kind: str, tmp
     assert found.to_pylist() == [b"x"] * 150 + [None] * 150
     assert peak < 5 * wanted.nbytes
     opened.close()
+
+
+def test_values_of_2_gigabytes_are_too_much_for_one_answer() -> None:
+    part = pa.array([bytes(2**26)], pa.binary())
+    assert len(joined_strings([part, part])) == 2
+    with pytest.raises(InvalidInput, match="fewer keys at once"):
+        joined_strings([part] * 32)
 
 
 @pytest.mark.parametrize("kind", KINDS)
