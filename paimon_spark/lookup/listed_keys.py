@@ -19,7 +19,7 @@ _NUMBER = 4
 
 
 class ListedKeys:
-    """The listed keys of an open sort file. Every key that it hands out was checked after it was read."""
+    """The listed keys of an open sort file, in ``file``. Every key that it hands out was checked after it was read."""
 
     def __init__(self, path: str, keys: BlockKeys, contents: Int64s) -> None:
         """The keys beside the file at ``path``, whose blocks have contents of these lengths.
@@ -32,10 +32,10 @@ class ListedKeys:
         self._starts = np.cumsum(keys.sizes) - keys.sizes
         self._alike = keys.key_lengths != DIFFER
         self.listed: Mask = keys.entries > 0
-        self._file = LocalFile(sidecar_path(path))
+        self.file = LocalFile(sidecar_path(path))
         if len(contents) != len(keys.entries) or not self._fit():
-            self.close()
-            raise CorruptFile(self._file.path, "it lists the keys of other blocks than the file has")
+            self.file.close()
+            raise CorruptFile(self.file.path, "it lists the keys of other blocks than the file has")
 
     def _fit(self) -> bool:
         """Whether the parts lie in the sidecar, and have and say as much as their numbers of entries need."""
@@ -43,16 +43,7 @@ class ListedKeys:
         content = _entry_sizes(keys.key_lengths, keys.value_lengths) * keys.entries + TAIL_SIZE
         alike = (content == self._contents) & (keys.key_lengths * keys.entries == keys.sizes)
         right = np.where(self._alike, alike, 2 * _NUMBER * keys.entries <= keys.sizes)
-        return bool(right[self.listed].all()) and int(keys.sizes.sum()) <= self._file.size
-
-    @property
-    def size(self) -> int:
-        """Bytes on disk."""
-        return self._file.size
-
-    def close(self) -> None:
-        """Close the sidecar."""
-        self._file.close()
+        return bool(right[self.listed].all()) and int(keys.sizes.sum()) <= self.file.size
 
     def sizes(self, blocks: Int64s) -> Int64s:
         """The bytes that it has to read for each of these blocks."""
@@ -65,7 +56,7 @@ class ListedKeys:
         """
         keys, sizes, counts = self._keys, self._keys.sizes.take(blocks), self._keys.entries.take(blocks)
         memory = np.empty(int(sizes.sum()), np.uint8)
-        read_checked(self._file, self._starts.take(blocks), sizes, keys.checksums.take(blocks), memory)
+        read_checked(self.file, self._starts.take(blocks), sizes, keys.checksums.take(blocks), memory)
         lengths, values = keys.key_lengths.take(blocks), keys.value_lengths.take(blocks)
         if not self._alike.take(blocks).all():
             return self._unlike(blocks, memory, order)
@@ -101,7 +92,7 @@ class ListedKeys:
         return BlockRows(search_keys(order.normalize(texts)), counts, None, places.astype(np.int32))
 
     def _corrupt(self) -> CorruptFile:
-        return CorruptFile(self._file.path, "the keys that it lists are not those of the blocks")
+        return CorruptFile(self.file.path, "the keys that it lists are not those of the blocks")
 
 
 def _entry_sizes(key_lengths: Int64s, value_lengths: Int64s) -> Int64s:

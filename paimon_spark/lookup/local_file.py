@@ -29,7 +29,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class LocalFile:
-    """A file open for random reads. ``size`` is its length when it was opened."""
+    """A file open for random reads. ``size`` is its length when it was opened. It may be closed and opened again."""
 
     def __init__(self, path: str) -> None:
         """Open the file.
@@ -39,21 +39,11 @@ class LocalFile:
         :raises StorageError: it cannot be opened
         """
         self.path = path
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
-        except FileNotFoundError:
-            raise NotFound(f"lookup file {path} does not exist") from None
-        except OSError as problem:
-            if problem.errno in (errno.ELOOP, errno.EMLINK):
-                raise CorruptFile(path, "it is a link; lookup files are never links") from None
-            raise StorageError(f"cannot open lookup file {path}: {problem}") from problem
         self._lock = threading.Lock()
+        self._descriptor, status = _open(path)
         self._closed = False
-        status = os.fstat(self._descriptor)
+        self._identity = _identity(status)
         self.size = status.st_size
-        if not stat.S_ISREG(status.st_mode):
-            self.close()
-            raise CorruptFile(path, "it is not a regular file")
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly these bytes.
@@ -121,6 +111,24 @@ class LocalFile:
         """Whether the file has no name any more (another process dropped it); it stays readable."""
         return os.fstat(self._descriptor).st_nlink == 0
 
+    def reopen(self) -> bool:
+        """Open the file again if it is closed; False if it is not there any more, or not as it was.
+
+        :raises StorageError: it cannot be opened
+        """
+        with self._lock:
+            if not self._closed:
+                return True
+            try:
+                descriptor, status = _open(self.path)
+            except (NotFound, CorruptFile):
+                return False
+            if _identity(status) != self._identity:
+                os.close(descriptor)
+                return False
+            self._descriptor, self._closed = descriptor, False
+            return True
+
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         with self._lock:
@@ -135,6 +143,28 @@ class LocalFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _open(path: str) -> tuple[int, os.stat_result]:
+    """A descriptor of the regular file at ``path``, and its status."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
+    except FileNotFoundError:
+        raise NotFound(f"lookup file {path} does not exist") from None
+    except OSError as problem:
+        if problem.errno in (errno.ELOOP, errno.EMLINK):
+            raise CorruptFile(path, "it is a link; lookup files are never links") from None
+        raise StorageError(f"cannot open lookup file {path}: {problem}") from problem
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise CorruptFile(path, "it is not a regular file")
+    return descriptor, status
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    """What tells a file, as it is, from another that has its name later."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class NewFile:

@@ -1,4 +1,4 @@
-"""LookupFile: one data file's local lookup file, open in this process."""
+"""LookupFile: one data file's local lookup file, known to this process and open while it is used."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from paimon_spark.lookup.store_reader import StoreReader
 class LookupFile:
     """A reader, the data file it speaks for, and how often it was asked and knew the answer.
 
-    It is used between ``pin`` and ``unpin``. ``drop`` deletes the file from disk at once and closes the reader as
-    soon as nobody uses it; from then on it cannot be pinned. Safe to share between threads.
+    It is used between ``pin`` and ``unpin``, and only then are descriptors held for it. ``drop`` deletes the file from
+    disk at once and closes the reader as soon as nobody uses it; from then on it cannot be pinned. Safe to share
+    between threads.
     """
 
     def __init__(self, name: str, data_file: str, reader: StoreReader, directory: LookupDirectory) -> None:
@@ -42,17 +43,23 @@ class LookupFile:
         return values
 
     def pin(self) -> bool:
-        """Keep the reader open until ``unpin``; False if the file was dropped, by this process or another."""
+        """Keep the file open until ``unpin``; False if it was dropped, by this process or another.
+
+        :raises StorageError: it cannot be opened
+        """
         with self._lock:
-            if self._dropped or self._reader.is_deleted():
+            if self._dropped:
                 return False
-            self._pins += 1
-            return True
+            there = not self._reader.is_deleted() if self._pins else self._reader.resume()
+            self._pins += there
+            return there
 
     def unpin(self) -> None:
         """The counterpart of a ``pin`` that succeeded."""
         with self._lock:
             self._pins -= 1
+            if not self._pins and not self._dropped:
+                self._reader.suspend()
             last = self._dropped and not self._pins
         if last:
             self._reader.close()

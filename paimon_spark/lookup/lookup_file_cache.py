@@ -1,9 +1,14 @@
-"""LookupFileCache: the lookup files that this process has open, bounded in bytes on disk and in time unused.
+"""LookupFileCache: the lookup files that this process uses, bounded in bytes on disk and in time unused.
 
 All buckets of a process share one. Evicting a file deletes it from the node's directory at once. A file that is greater
 than the bound still answers the batch that asked for it, and is evicted right after. The bound is also that of the
 directory: whoever builds or opens a file drops those of other processes that nobody used for long or that are too
-many. A process reads on in a file that another has dropped, and its bytes are free when it lets go of it.
+many. A process reads on in a file that another has dropped until the batch is answered, and its bytes are free then.
+
+However many files there are, a process holds descriptors only of those that are asked just now: one file for each
+thread that looks up, with one descriptor, or two if keys are listed beside it. Between batches a file is closed, and
+what is in memory of it stays. To open it again takes some five microseconds. That succeeds only if it is the same file
+as before, with the same size and time of its last change; what is read from it is checked as ever.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ class LookupSource:
 
 
 class LookupFileCache:
-    """Open lookup files by name, least recently used first. Safe to share between threads."""
+    """Lookup files by name, least recently used first. Safe to share between threads."""
 
     def __init__(
         self,
@@ -64,7 +69,7 @@ class LookupFileCache:
 
     @property
     def names(self) -> list[str]:
-        """The files that are open, least recently used first."""
+        """The files that this process uses, least recently used first."""
         with self._lock:
             return list(self._files)
 
@@ -79,23 +84,23 @@ class LookupFileCache:
             self._evict()
 
     def drop(self, name: str, reason: str = EXPLICIT) -> None:
-        """Delete a file, open here or not, and say why."""
+        """Delete a file, used here or not, and say why."""
         with self._lock:
             known = self._files.pop(name, None)
         if known is not None:
             known[0].drop(reason)
         elif self.directory.drop(name):
-            LOG.info("lookup file %s left (%s): it was not open in this process", name, reason)
+            LOG.info("lookup file %s left (%s): it was not used in this process", name, reason)
 
     def release(self, name: str) -> None:
-        """Close a file and leave it to the node's other processes."""
+        """Let go of a file and leave it to the node's other processes."""
         with self._lock:
             known = self._files.pop(name, None)
         if known is not None:
             known[0].close()
 
     def close(self) -> None:
-        """Delete all files that this cache has open."""
+        """Delete all files that this cache has."""
         for name in self.names:
             self.drop(name)
 
@@ -146,16 +151,18 @@ class LookupFileCache:
     def _evict(self, spare: str | None = None) -> None:
         with self._lock:
             expired = self._clock() - self._retention
-            total = sum(file.size for file, _ in self._files.values())
-            leaving = []
-            for name, (file, used) in list(self._files.items()):
-                too_large = self._max_bytes is not None and total > self._max_bytes
-                if name == spare or not (used < expired or too_large):
-                    continue
-                leaving.append((file, AGE if used < expired else SIZE))
-                total -= file.size
-                del self._files[name]
-        for file, reason in leaving:
+            excess = 0
+            if self._max_bytes is not None:
+                excess = sum(file.size for file, _ in self._files.values()) - self._max_bytes
+            leaving = {}
+            for name, (file, used) in self._files.items():
+                if used >= expired and excess <= 0:
+                    break
+                if name != spare:
+                    leaving[name] = AGE if used < expired else SIZE
+                    excess -= file.size
+            files = [(self._files.pop(name)[0], reason) for name, reason in leaving.items()]
+        for file, reason in files:
             file.drop(reason)
 
 

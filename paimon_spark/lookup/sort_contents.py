@@ -83,15 +83,13 @@ class SortContents:
     def close(self) -> None:
         """Give the memory back."""
         self._memory.blocks.drop(self._owner)
-        if self._listed is not None:
-            self._listed.close()
         if self._pages is not None:
             self._space.close()
 
     @property
-    def listed_size(self) -> int:
-        """Bytes on disk of the file in which keys are listed, if they are."""
-        return 0 if self._listed is None else self._listed.size
+    def files(self) -> list[LocalFile]:
+        """The file in which keys are listed, if they are: the caller's from now on, to be closed."""
+        return [] if self._listed is None else [self._listed.file]
 
     def listed_keys(self, numbers: Int64s, order: KeyOrder) -> Iterator[tuple[Int64s, BlockRows]]:
         """The keys of those of these blocks, ascending, that need not be read for them: some blocks at a time, whose

@@ -64,14 +64,10 @@ class SortReader(StoreReader):
             self._footer = self._check_tail()
             blocks = self._index().blocks
             self._contents = SortContents(self._file, self.context, blocks, self._footer.data_end, memory)
+            self._files += self._contents.files
         except BaseException:
             super().close()
             raise
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file on disk, and of its sidecar if that lists keys."""
-        return self._file.size + self._contents.listed_size
 
     def close(self) -> None:
         """Close the file and give its memory back."""

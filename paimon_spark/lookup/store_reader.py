@@ -28,11 +28,12 @@ class StoreReader(ABC):
         self._owner = object()
         self._memory = memory
         self._file = LocalFile(path)
+        self._files = [self._file]
 
     @property
     def size(self) -> int:
-        """Bytes of the file on disk."""
-        return self._file.size
+        """Bytes on disk of the file, and of its sidecar where that is read for lookups."""
+        return sum(file.size for file in self._files)
 
     def is_deleted(self) -> bool:
         """Whether the file has lost its name; it still answers."""
@@ -52,10 +53,31 @@ class StoreReader(ABC):
         :raises StorageError: the disk fails, or the reader is closed
         """
 
+    def suspend(self) -> None:
+        """Close the file and keep what is in memory of it, until :meth:`resume`.
+
+        Requires: nobody asks it meanwhile.
+        """
+        for file in self._files:
+            file.close()
+
+    def resume(self) -> bool:
+        """Open the file again, if it is suspended; False, and it stays so, if it is not there any more as it was.
+
+        :raises StorageError: it cannot be opened
+        """
+        there = False
+        try:
+            there = all(file.reopen() for file in self._files)
+        finally:
+            if not there:
+                self.suspend()
+        return there
+
     def close(self) -> None:
         """Close the file and give its memory back."""
         self._memory.priority.drop(self._owner)
-        self._file.close()
+        self.suspend()
 
 
 def sidecar_beside(path: str, kind: str) -> Sidecar:
