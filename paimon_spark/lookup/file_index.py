@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from paimon_spark.arrays import literal
 from paimon_spark.lookup.key_order import CompactOrder
 from paimon_spark.lookup.key_search import search, search_keys
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.rows import binary_row, compact_row
+from paimon_spark.rows.arrow_buffers import Column
 from paimon_spark.rows.byte_strings import Int64s, Mask
 from paimon_spark.types import DataType
 
@@ -22,6 +25,16 @@ class FileIndex:
         """An index for keys of those types."""
         self._types = tuple(types)
         self.order = CompactOrder(types)
+
+    def keys(self, columns: Sequence[Column]) -> pa.BinaryArray:
+        """The keys of these columns. All NaN are one key, as in a merge, and so have one form here: what is hashed has
+        to be equal byte by byte.
+
+        :raises InvalidInput: a column has another Arrow type
+        """
+        return compact_row.encode(
+            [_with_one_nan(*pair) for pair in zip(columns, self._types, strict=True)], self._types
+        )
 
     def sort(self, files: Sequence[DataFile]) -> list[DataFile]:
         """Files of a level above 0 in key order."""
@@ -48,3 +61,9 @@ class FileIndex:
     def _bounds(self, rows: Sequence[bytes]) -> pa.BinaryArray | Int64s:
         columns = binary_row.decode(rows, self._types)
         return self.order.normalize(compact_row.encode(columns, self._types))
+
+
+def _with_one_nan(column: Column, type_: DataType) -> Column:
+    if type_.root not in ("FLOAT", "DOUBLE") or not pa.types.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), literal(float("nan"), column.type), column)

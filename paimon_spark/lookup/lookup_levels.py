@@ -53,7 +53,6 @@ from paimon_spark.lookup.value_processor import ValueProcessor
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.metadata.schema import TableSchema
-from paimon_spark.rows import compact_row
 from paimon_spark.rows.byte_strings import Int32s, Int64s, Mask, joined_strings
 from paimon_spark.storage.storage import Storage
 from paimon_spark.types import arrow_type
@@ -160,7 +159,7 @@ class LookupLevels:
         :raises StorageError: the local disk is full or fails
         """
         self._check(keys)
-        search = _Search(compact_row.encode(keys, self._types))
+        search = _Search(self._index.keys(keys))
         for level, files in self._levels.items():
             if level < start_level or not search.open.size:
                 continue
@@ -280,7 +279,7 @@ class LookupLevels:
                 sequence=processor.fields is not None,
                 kind=processor.fields is not None,
             ):
-                keys = compact_row.encode([rows.values.column(field.name) for field in key_fields], self._types)
+                keys = self._index.keys([rows.values.column(field.name) for field in key_fields])
                 positions = np.arange(position, position + len(rows))
                 writer.put_many(keys, processor.encode(rows, positions))
                 position += len(rows)

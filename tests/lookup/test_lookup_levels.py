@@ -11,16 +11,29 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import InvalidInput, InvalidOption
-from paimon_spark.lookup import LookupDirectory, LookupFileCache, ValueProcessor, lookup_options, value_processor
+from paimon_spark.files.key_values import KeyValues
+from paimon_spark.files.writer import RollingWriter
+from paimon_spark.lookup import (
+    Bucket,
+    LookupDirectory,
+    LookupFileCache,
+    LookupLevels,
+    ValueProcessor,
+    lookup_options,
+    value_processor,
+)
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.lookup_file_cache import process_cache
 from paimon_spark.metadata.deletion_vector import DeletionVector
+from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.options import Option, Options
-from tests.lookup.levels import Levels, cache_in, columns_of, names_of, random_levels, schema_of
+from paimon_spark.types import DataField, parse_type
+from tests.lookup.levels import STORAGE, Levels, cache_in, columns_of, names_of, random_levels, schema_of
 
 
 @pytest.mark.parametrize("kind", ["hash", "sort"])
@@ -354,3 +367,20 @@ def test_a_cache_has_the_bounds_of_its_options(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidOption, match=key):
             process_cache(Options({key: value}), str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+def test_any_nan_is_found_by_any_other(kind: str, tmp_path: Path) -> None:
+    """As in a merge, which takes them for one key; 0.0 and -0.0 are two."""
+    fields = (DataField(0, "k", parse_type("DOUBLE NOT NULL")), DataField(1, "v", parse_type("INT")))
+    schema = TableSchema(0, fields, 1, (), ("k",), Options({"lookup.local-file-type": kind}))
+    bits = np.array([1 << 63, 0, (0x7FF8 << 48) + 5], "u8").view("f8")
+    writer = RollingWriter(STORAGE, str(tmp_path), schema, schema.options, 1, 0)
+    writer.write(KeyValues(pa.table({"k": bits, "v": pa.array([0, 1, 2], pa.int32())}), np.arange(3)))
+    (file,) = writer.close()
+    bucket = Bucket("bucket", STORAGE, schema, lambda file: f"{tmp_path}/{file.name}", lambda _: schema)
+    opened = LookupLevels(bucket, [file], ValueProcessor(None, True), cache_in(tmp_path / "cache"))
+    others = np.array([0, 0x7FF8 << 48, (0xFFF8 << 48) + 7, (0x7FF8 << 48) + 5, 1 << 63], "u8").view("f8")
+    found = opened.lookup_many([pa.array(others)], 1).positions
+    assert found is not None
+    assert found.tolist() == [1, 2, 2, 2, 0]
