@@ -283,10 +283,13 @@ class LookupLevels:
                 positions = np.arange(position, position + len(rows))
                 writer.put_many(keys, processor.encode(rows, positions))
                 position += len(rows)
+            writer.close()
+        except InvalidInput as problem:
+            writer.abort()
+            raise CorruptFile(bucket.path(file), f"no lookup file can be made of its rows: {problem}") from problem
         except BaseException:
             writer.abort()
             raise
-        writer.close()
 
     def _writer(self, path: str, rows: int) -> HashWriter | SortWriter:
         options = self._bucket.schema.options

@@ -6,23 +6,16 @@ from __future__ import annotations
 import logging
 import os
 import random
-import re
 import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import InvalidInput, InvalidOption
-from paimon_spark.files.key_values import KeyValues
-from paimon_spark.files.writer import RollingWriter
 from paimon_spark.lookup import (
-    Bucket,
     LookupDirectory,
     LookupFileCache,
-    LookupLevels,
     ValueProcessor,
     lookup_options,
     value_processor,
@@ -30,10 +23,8 @@ from paimon_spark.lookup import (
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.lookup_file_cache import process_cache
 from paimon_spark.metadata.deletion_vector import DeletionVector
-from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.options import Option, Options
-from paimon_spark.types import DataField, parse_type
-from tests.lookup.levels import STORAGE, Levels, cache_in, columns_of, names_of, random_levels, schema_of
+from tests.lookup.levels import Levels, cache_in, columns_of, names_of, random_levels, schema_of
 
 
 @pytest.mark.parametrize("kind", ["hash", "sort"])
@@ -291,30 +282,6 @@ def test_a_missing_data_file_leaves_no_lookup_file(tmp_path: Path) -> None:
     assert cache.directory.files() == []
 
 
-@pytest.mark.parametrize("kind", ["hash", "sort"])
-def test_what_is_no_key_is_refused(kind: str, tmp_path: Path) -> None:
-    """A null is not taken for zero or for the empty text, either."""
-    levels = Levels(tmp_path, schema_of(kind, lookup_cache_bloom_filter_enabled="false"))
-    levels.add(1, [(0, "", 1.0, None)])
-    opened = levels.open(ValueProcessor(None, True), cache_in(tmp_path / "cache"))
-    numbers, texts = columns_of([(0, ""), (1, "a")])
-    for columns, match in (
-        ([numbers], "(k, n)"),
-        ([], "(k, n)"),
-        ([numbers, texts, texts], "(k, n)"),
-        ([numbers, texts[:1]], "[2, 1]"),
-        ([pa.array([None, 1], pa.int64()), texts], "column k has 1 nulls"),
-        ([numbers, pa.array([None, "a"])], "column n has 1 nulls"),
-        ([texts, numbers], "int64 is expected"),
-    ):
-        with pytest.raises(InvalidInput, match=re.escape(match)):
-            opened.lookup_many(columns, 1)
-    for key, match in (((0,), "is no key of"), (("a", ""), "BIGINT"), ((2**63, ""), "BIGINT"), ((None, ""), "nulls")):
-        with pytest.raises(InvalidInput, match=match):
-            opened.lookup(key, 1)
-    assert opened.lookup((0, ""), 1).found.all()
-
-
 @pytest.mark.parametrize(
     ("options", "name"),
     [
@@ -367,20 +334,3 @@ def test_a_cache_has_the_bounds_of_its_options(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidOption, match=key):
             process_cache(Options({key: value}), str(tmp_path))
-
-
-@pytest.mark.parametrize("kind", ["hash", "sort"])
-def test_any_nan_is_found_by_any_other(kind: str, tmp_path: Path) -> None:
-    """As in a merge, which takes them for one key; 0.0 and -0.0 are two."""
-    fields = (DataField(0, "k", parse_type("DOUBLE NOT NULL")), DataField(1, "v", parse_type("INT")))
-    schema = TableSchema(0, fields, 1, (), ("k",), Options({"lookup.local-file-type": kind}))
-    bits = np.array([1 << 63, 0, (0x7FF8 << 48) + 5], "u8").view("f8")
-    writer = RollingWriter(STORAGE, str(tmp_path), schema, schema.options, 1, 0)
-    writer.write(KeyValues(pa.table({"k": bits, "v": pa.array([0, 1, 2], pa.int32())}), np.arange(3)))
-    (file,) = writer.close()
-    bucket = Bucket("bucket", STORAGE, schema, lambda file: f"{tmp_path}/{file.name}", lambda _: schema)
-    opened = LookupLevels(bucket, [file], ValueProcessor(None, True), cache_in(tmp_path / "cache"))
-    others = np.array([0, 0x7FF8 << 48, (0xFFF8 << 48) + 7, (0x7FF8 << 48) + 5, 1 << 63], "u8").view("f8")
-    found = opened.lookup_many([pa.array(others)], 1).positions
-    assert found is not None
-    assert found.tolist() == [1, 2, 2, 2, 0]
