@@ -27,7 +27,7 @@ from paimon_spark import PaimonTable
 from tests.spark.frames import assert_rows, data_files, load, write
 
 ROWS = 3000
-LONGEST_CLEANING_SECONDS = 60
+LONGEST_CLEANING_SECONDS = 300
 SCHEMA = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.int64())])
 OPTIONS = {
     "bucket": "3",

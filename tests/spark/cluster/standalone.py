@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-LONGEST_START_SECONDS = 120
+LONGEST_START_SECONDS = 600
 _WORKERS = ("127.0.0.1", "127.0.0.2")
 
 

@@ -20,7 +20,7 @@ from tests.spark.versions import newest_only
 pytestmark = newest_only  # twice the time otherwise
 REPO = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).parent
-LONGEST_RUN_SECONDS = 600
+LONGEST_RUN_SECONDS = 1800
 # Little but what a JVM of few jobs needs: no second compiler, one thread for garbage.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # All of them in soak; each kind of job meets two kinds of faults here. Spark starts no second copy of a task on the
