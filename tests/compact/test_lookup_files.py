@@ -50,7 +50,7 @@ def test_r12_a_row_deleted_and_inserted_again_is_there_once(tmp_path: Path, kind
     table.append(pa.concat_tables([rows(*rows_of.values()), filler()]))
     table.compact()
     (oldest,) = [entry.file.name for entry in state_of(table).entries]
-    chance: random.Random = seeded("rows that come again")
+    chance = seeded(f"rows that come again, {kind}, {engine}")
     model, built = dict(rows_of), set()
     gone: set[int] = set()
     for _ in range(sized(6, 60)):
@@ -112,7 +112,7 @@ def test_columns_that_nest_are_compacted_with_lookups_as_java_reads_them(
     tables = [PaimonTable.create(path, NESTED, ["id"], options=options) for path in paths]
     compacted, never = tables
     cache = local_cache(tmp_path / "local")
-    chance = seeded("nested columns")
+    chance = seeded(f"nested columns, {kind}")
     feeds = [list(range(1000)), *([*chance.sample(range(1000), 5), 1000 + i] for i in range(4))]
     for keys in feeds:
         feed = nested_rows(chance, sorted(keys))

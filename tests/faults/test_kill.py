@@ -109,7 +109,7 @@ def kill_once(path: str, first: int, kind: str, chance: random.Random) -> tuple[
 
 @pytest.mark.parametrize(("kind", "usual"), [("writers", 40), ("compactors", 40), ("expirers", 20)])
 def test_killed_processes_lose_nothing(tmp_path: Path, kind: str, usual: int) -> None:
-    chance = seeded("kills")
+    chance = seeded(f"kills of {kind}")
     kills, committed, unanswered, others, expired = sized(usual, 1000), 0, 0, 0, 0
     for table_number in range(kills // KILLS_A_TABLE):
         path = str(tmp_path / str(table_number))

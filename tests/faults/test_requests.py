@@ -30,7 +30,7 @@ def test_every_request_fails(server: ObjectServer, use: Use, fault: str, lasting
     assert workload.run("s3://bucket/plain") == (len(workload.steps), None)
     total, failed = len(server.requests), 0
     stride = sized(75 if lasting else 17, 7 if lasting else 1)
-    for number in range(seeded("requests").randrange(stride), total - 3, stride):
+    for number in range(seeded(f"requests, {fault}, {lasting}").randrange(stride), total - 3, stride):
         path = f"s3://bucket/{number}"
         server.requests.clear()
         last = number + (10 if lasting else 0)

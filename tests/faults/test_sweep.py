@@ -49,7 +49,7 @@ def test_every_operation_fails(tmp_path: Path, use: Use, fault: str, lasting: bo
     log = operations(tmp_path / "plain", use, workload)
     at = [number for number, (operation, _) in enumerate(log) if operation in OPERATIONS[fault]]
     assert at
-    at = at[seeded("sweep").randrange(stride) :: stride]
+    at = at[seeded(f"{name}, {fault}, {lasting}").randrange(stride) :: stride]
     failed = 0
     for number in at:
         path = str(tmp_path / str(number))
@@ -89,7 +89,7 @@ def test_every_call_of_the_disk_fails(
     log = disk.log
     at = [number for number, call in enumerate(log) if fault != TORN or call == "write"]
     stride = sized(6, 1)
-    at = at[seeded("disk").randrange(stride) :: stride]
+    at = at[seeded(f"disk, {fault}, {lasting}").randrange(stride) :: stride]
     failed = 0
     for number in at:
         path = str(tmp_path / str(number))

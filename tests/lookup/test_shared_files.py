@@ -321,7 +321,7 @@ def test_r5_a_builder_killed_at_any_call_leaves_nothing_that_is_used(
     calls = len(disk.log)
     assert disk.log.count("rename") == (4 if kind == "hash" else 2)
     stride = sized(3, 1)
-    kills = list(range(seeded("killed builders").randrange(stride), calls, stride))
+    kills = list(range(seeded(f"{kind}, {how}").randrange(stride), calls, stride))
 
     def die(number: int) -> None:
         disk.arm(number, how)

@@ -44,7 +44,7 @@ def random_column(chance: random.Random, type_: DataType, rows: int) -> pa.Array
 
 @pytest.mark.parametrize("codec", ["compact", "binary"])
 def test_nested_values_come_back(codec: str) -> None:
-    chance = seeded("nested values")
+    chance = seeded(f"nested values, {codec}")
     for type_ in [*NESTED_TYPES, ROWS_OF_WIDE_TYPES]:
         types = [type_, INT, chance.choice(NESTED_TYPES)]
         columns = [random_column(chance, t, sized(12, 1000)) for t in types]
@@ -149,7 +149,7 @@ def test_nulls_of_wide_types_in_rows_of_java_0_9(java: JavaPaimon, tmp_path: Pat
 @pytest.mark.parametrize("codec", ["compact", "binary"])
 def test_damaged_nested_values_are_answered_or_refused(codec: str) -> None:
     """No flip of a bit and no cut does worse than other values or a CorruptFile."""
-    chance = seeded("damaged nested values")
+    chance = seeded(f"damaged nested values, {codec}")
     refused = 0
     for type_ in chance.sample(NESTED_TYPES, sized(20, len(NESTED_TYPES))):
         types = [type_, TEXT]

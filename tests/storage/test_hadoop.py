@@ -103,7 +103,7 @@ def test_ambiguous_commits_are_applied_exactly_once(
     monkeypatch.setattr(hadoop, "connect", lambda host, user: name_node)
     metadata, committer = new_table(*locate(*place))
     commits = sized(50, 1000)
-    chance = seeded("ambiguous commits on HDFS")
+    chance = seeded(f"ambiguous commits, {store}")
     for number in range(commits):
         name_node.faults = chance.choices(["lost", "declined", None], k=chance.randrange(1, 4))
         assert committer.append([added()], identifier=number).id == number + 1

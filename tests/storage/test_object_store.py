@@ -187,7 +187,7 @@ def test_ambiguous_commits_are_applied_exactly_once(faulty: Faulty) -> None:
     place, server = faulty
     metadata, committer = new_table(*locate(*place))
     commits = sized(100, 2000)
-    chance = seeded("ambiguous commits")
+    chance = seeded(f"ambiguous commits, {place[0][:2]}")
     faults = ["lost", "internal", "unavailable", *(["conflict"] if place[0].startswith("s3:") else [])]
     for number in range(commits):
         server.fault = failing({"PUT": chance.choices(faults, k=chance.randrange(1, 3))})

@@ -89,7 +89,7 @@ def assert_java_reads_the_same(java: JavaPaimon, table: PaimonTable, version: Ma
 @pytest.mark.parametrize("options", [{}, VECTORS], ids=["merged on read", "deletion vectors"])
 def test_histories_of_all_kinds(tmp_path: Path, options: dict[str, str]) -> None:
     """Tags and branches at random moments; some snapshots expire after each commit."""
-    chance = seeded("histories")
+    chance = seeded(f"histories, {options}")
     expired = 0
     for number in range(sized(1, 100)):
         table = new_table(tmp_path / str(number), **options)
@@ -121,7 +121,7 @@ def test_histories_of_all_kinds(tmp_path: Path, options: dict[str, str]) -> None
 
 @pytest.mark.parametrize("options", [{}, VECTORS], ids=["merged on read", "deletion vectors"])
 def test_java_deletes_the_same_files_and_goes_on(tmp_path: Path, java: JavaPaimon, options: dict[str, str]) -> None:
-    chance = seeded("as Java")
+    chance = seeded(f"as Java, {options}")
     table = new_table(tmp_path / "ours", **options)
     for value in range(10):
         act(table, chance, value)
