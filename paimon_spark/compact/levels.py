@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -87,15 +88,10 @@ class Levels:
         by_level: dict[int, list[DataFile]] = defaultdict(list)
         for file in (*(f for f in self.files if f.name not in gone), *after):
             by_level[file.level].append(file)
-        newest_first = sorted(by_level.pop(0, []), key=_age)
+        newest_first = sorted(by_level.pop(0, []), key=attrgetter("age"))
         runs = [LevelRun(0, (file,)) for file in newest_first] + _upper_runs(by_level, self.key_types)
         highest = runs[-1].level if runs else 0
         return Levels(max(self.number, highest + 1), tuple(runs), self.key_types)
-
-
-def _age(file: DataFile) -> tuple[int, int, int, str]:
-    """Sorts files of level 0 from the newest to the oldest."""
-    return -file.max_sequence, file.min_sequence, file.creation_millis or 0, file.name
 
 
 def _upper_runs(by_level: dict[int, list[DataFile]], key_types: Sequence[DataType]) -> list[LevelRun]:

@@ -23,6 +23,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
@@ -130,7 +131,7 @@ class LookupLevels:
             levels.setdefault(file.level, []).append(file)
         for level, members in levels.items():
             if level == 0:
-                members.sort(key=lambda f: (f.max_sequence, f.min_sequence, f.name), reverse=True)
+                members.sort(key=attrgetter("age"))
             else:
                 levels[level] = self._index.sort(members)
         self._levels = dict(sorted(levels.items()))

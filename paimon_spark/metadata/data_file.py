@@ -50,3 +50,8 @@ class DataFile(NamedTuple):
     def at_level(self, level: int) -> DataFile:
         """The same file, listed at another level."""
         return self._replace(level=level)
+
+    @property
+    def age(self) -> tuple[int, int, int, str]:
+        """Sorts files of level 0 from the newest to the oldest, as Java's ``Levels`` does."""
+        return -self.max_sequence, self.min_sequence, self.creation_millis or 0, self.name

@@ -57,6 +57,21 @@ def test_lookups_agree_with_a_dict(kind: str, processor: tuple[bool, bool], tmp_
             assert opened.lookup(keys[i], start).found.tolist() == [expected[i] is not None]
 
 
+def test_files_of_level_0_with_equal_sequence_numbers_are_asked_in_the_order_of_java(tmp_path: Path) -> None:
+    """By the greatest number, greater first; then by the least number, the time and the name, lesser first."""
+    levels = Levels(tmp_path, schema_of())
+    numbers = [(9, 9, 9, "d"), (8, 1, 7, "z"), (8, 2, 1, "y"), (8, 2, 2, "a"), (8, 2, 2, "b"), (7, 0, 0, "c")]
+    ages = [(most, least, time, f"{name}.parquet") for most, least, time, name in numbers]
+    in_order = [
+        levels.add(0, [(1, "a", 1.0, None)], name)._replace(max_sequence=most, min_sequence=least, creation_millis=time)
+        for most, least, time, name in ages
+    ]
+    for gone in range(len(ages)):
+        levels.files = random.Random(gone).sample(in_order[gone:], len(ages) - gone)
+        hits = levels.open(ValueProcessor(None, True), cache_in(tmp_path / "cache")).lookup((1, "a"), 0)
+        assert names_of(hits) == [ages[gone][3]]
+
+
 @pytest.mark.parametrize("kind", ["hash", "sort"])
 def test_the_deletion_vector_of_now_decides(kind: str, tmp_path: Path) -> None:
     """Marks that are made while a lookup file is cached count at once, and uncover the version below."""
