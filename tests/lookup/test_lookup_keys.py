@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,22 @@ def test_a_data_file_whose_keys_are_in_disorder_is_named(
     with pytest.raises(CorruptFile, match=rf"{file.name}.*{match}"):
         opened(bucket, file._replace(max_key=file.min_key), cache).lookup_many([pa.array([keys[0]], pa.int32())], 1)
     assert cache.directory.files() == []
+
+
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+def test_rows_of_an_older_schema_are_found_in_the_columns_of_now(kind: str, tmp_path: Path) -> None:
+    """Also where there is a lookup file already that was made for the columns of then."""
+    then = schema_of(kind)
+    levels = Levels(tmp_path, then)
+    levels.add(2, [(k, "a", k / 2, "text") for k in range(50)])
+    cache = cache_in(tmp_path / "cache")
+    before = levels.open(ValueProcessor(then.fields, True), cache).lookup((7, "a"), 1)
+    renamed, added = DataField(2, "half", parse_type("DOUBLE")), DataField(4, "new", parse_type("INT"))
+    now = replace(then, id=1, fields=(added, *then.fields[:2], renamed), highest_field_id=4)
+    bucket = replace(levels.bucket(), schema=now, data_schema=lambda _: then)
+    lookup = LookupLevels(bucket, levels.files, ValueProcessor(now.fields, True), cache)
+    hits = lookup.lookup_many(columns_of([(7, "a"), (99, "a"), (3, "a")]), 1)
+    assert before.rows is not None
+    assert before.rows.values.to_pylist() == [{"k": 7, "n": "a", "v": 3.5, "s": "text"}]
+    assert hits.rows is not None
+    assert hits.rows.values.to_pylist() == [{"new": None, "k": k, "n": "a", "half": k / 2} for k in (7, 3)]

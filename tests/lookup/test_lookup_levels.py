@@ -176,8 +176,9 @@ def test_a_bound_of_one_byte_changes_no_answer_and_leaves_no_file(
     assert len(caplog.records) == 2 * len(levels.files)
 
 
-def test_eviction_while_threads_look_up(tmp_path: Path) -> None:
-    schema = schema_of("hash")
+@pytest.mark.parametrize("kind", ["hash", "sort"])
+def test_eviction_while_threads_look_up(kind: str, tmp_path: Path) -> None:
+    schema = schema_of(kind)
     levels = random_levels(tmp_path, schema, 8)
     cache = cache_in(tmp_path / "cache", max_bytes=20_000, memory=10_000)
     opened = levels.open(ValueProcessor(None, True), cache)
