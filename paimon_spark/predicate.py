@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.arrays import literal
 from paimon_spark.errors import InvalidInput
-from paimon_spark.types import BINARIES, NESTED, DataField, arrow_type, field_named
+from paimon_spark.types import BINARIES, NESTED, STRINGS, DataField, arrow_type, field_named
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -227,6 +227,8 @@ def _comparison(item: Any, fields: Sequence[DataField]) -> Comparison:
         raise InvalidInput(f"filter {item!r}: operator {operator!r} needs a value")
     if field.type.root in NESTED:
         raise InvalidInput(f"filter {item!r}: column {field.name} is of type {field.type}; test it for null only")
+    if operator == "starts with" and field.type.root not in STRINGS | BINARIES:
+        raise InvalidInput(f"filter {item!r}: column {field.name} is of type {field.type}, which starts with nothing")
     if item[2] is None:
         raise InvalidInput(f"filter {item!r}: nothing compares with null; use 'is null' or 'is not null'")
     return Comparison(field.name, operator, _value(item, operator, field))
@@ -268,10 +270,15 @@ def _scalar(value: Any, target: pa.DataType, field: DataField) -> pa.Scalar:
 
 
 def _timestamp(text: str, target: pa.TimestampType) -> pa.Scalar:
-    parsed = pa.scalar(text).cast(pa.timestamp("ns", "UTC") if _has_zone(text) else pa.timestamp("ns"))
-    if _has_zone(text) and target.tz is None:
+    zone = "UTC" if _has_zone(text) else None
+    if zone and target.tz is None:
         raise ValueError("a timestamp without a time zone is needed")
-    return parsed.cast(pa.timestamp("ns", target.tz)).cast(target)
+    try:
+        parsed = pa.scalar(text).cast(pa.timestamp("us", zone))
+    except pa.ArrowInvalid:
+        # Nanoseconds hold no years before 1677 or after 2262, and microseconds no more than six digits.
+        parsed = pa.scalar(text).cast(pa.timestamp("ns", zone))
+    return parsed.cast(pa.timestamp(parsed.type.unit, target.tz)).cast(target)
 
 
 def _has_zone(text: str) -> bool:
