@@ -43,9 +43,11 @@ class Scan:
     ) -> Scan:
         """A scan of those columns (all, when None) and filters (see :mod:`paimon_spark.predicate`).
 
-        :raises InvalidInput: an unknown or repeated column, or a filter that does not fit
+        :raises InvalidInput: no column, an unknown or a repeated one, or a filter that does not fit
         """
         names = tuple(f.name for f in schema.fields) if columns is None else tuple(columns)
+        if not names:
+            raise InvalidInput("no column is selected; name one, or None for all, to count rows")
         for name in names:
             schema.field(name)
         if len(set(names)) != len(names):

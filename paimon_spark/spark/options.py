@@ -67,10 +67,11 @@ def chosen_columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
         return None
     text = options[COLUMNS]
     try:
-        names = json.loads(text) if text.lstrip().startswith("[") else text.split(",")
+        listed = text.lstrip().startswith("[")
+        names = json.loads(text) if listed else [name.strip() for name in text.split(",")]
     except json.JSONDecodeError as problem:
         raise InvalidOption(f"option 'columns' is not valid JSON ({problem}): {text}") from None
-    columns = tuple(str(name).strip() for name in names)
+    columns = tuple(str(name) for name in names)
     if not all(columns) or len(set(columns)) != len(columns):
         raise InvalidOption(f"option 'columns' = {text!r}: different column names are expected, such as 'a,b'")
     return columns

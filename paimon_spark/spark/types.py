@@ -72,9 +72,11 @@ def _spark_field(field: DataField) -> Any:
 def requested_columns(requested: Any, table: Any) -> tuple[str, ...]:
     """The names in ``requested``, the schema that a user gave instead of the table's (both StructTypes).
 
-    :raises InvalidInput: a column that the table lacks, of another type than the table's, or said to be NOT NULL
+    :raises InvalidInput: no column, one that the table lacks, of another type than the table's, or said to be NOT NULL
         where the table's may be null
     """
+    if not requested.fields:
+        raise InvalidInput("the given schema has no column; name one to count rows")
     known = {field.name: field for field in table.fields}
     for field in requested.fields:
         if field.name not in known:

@@ -52,7 +52,7 @@ def test_where_the_table_is_not(given: dict[str, str], message: str) -> None:
 def test_columns_are_a_comma_list_or_json() -> None:
     assert options.chosen_columns({}) is None
     assert options.chosen_columns({"columns": " a, b"}) == ("a", "b")
-    assert options.chosen_columns({"columns": options.columns_json(["a,b", "c"])}) == ("a,b", "c")
+    assert options.chosen_columns({"columns": options.columns_json(["a,b", " c "])}) == ("a,b", " c ")
     for wrong in ("", "a,,b", "a,a", "[1"):
         with pytest.raises(InvalidOption, match="'columns'"):
             options.chosen_columns({"columns": wrong})

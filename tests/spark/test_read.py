@@ -123,6 +123,7 @@ def test_a_snapshot_that_expired_says_reload(spark: Any, table: PaimonTable) -> 
     [
         ({"columns": "id,nope"}, "column 'nope' does not exist; the columns are id, v, name"),
         ({"columns": "id,id"}, "different column names"),
+        ({"columns": "[]"}, "no column is selected"),
         ({"filters": "[["}, "filters are not valid JSON"),
         ({"filters": '[["nope", "=", 1]]'}, "column 'nope' does not exist"),
         ({"filters": '[["v", "=", "x"]]'}, "'x' does not fit column v"),

@@ -120,6 +120,11 @@ def test_a_requested_schema_that_differs_is_refused(field: spark.StructField, me
         requested_columns(spark.StructType([field]), TABLE)
 
 
+def test_a_requested_schema_without_columns_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no column"):
+        requested_columns(spark.StructType(), TABLE)
+
+
 def test_not_null_inside_a_requested_type_must_hold_in_the_table() -> None:
     table = spark.StructType([spark.StructField("tags", spark.ArrayType(spark.StringType(), True))])
     wanted = spark.StructType([spark.StructField("tags", spark.ArrayType(spark.StringType(), False))])
