@@ -6,9 +6,10 @@ cannot answer differently:
 
 - every type but TIME, which Spark does not read, and timestamps of more than six digits, which some writers store in a
   way that it refuses;
-- no FLOAT or DOUBLE among the members of a ROW: Spark skips row groups by bounds that leave NaN out, although NaN is
-  its greatest value. (Columns of their own are shielded from that, see
-  :attr:`FileColumn.sql`.)
+- no type that Spark filters wrongly in parquet among the members of a ROW. (Columns of their own are shielded from
+  that, see :attr:`FileColumn.sql`.) Of FLOAT and DOUBLE, Spark skips row groups by bounds that leave NaN out, although
+  NaN is its greatest value. Of TIMESTAMP_LTZ up to three digits, which files hold in milliseconds, it cuts off the
+  microseconds of what a query compares with, and then skips rows that are less, or not equal;
 - types that are unchanged, or widened without rounding;
 - names that stay different when case is ignored, as Spark's reader does by default.
 """
@@ -33,6 +34,7 @@ METADATA = "_metadata"
 POSITION = "_tmp_metadata_row_index"
 _FLOATING = ("FLOAT", "DOUBLE")
 _MICROSECONDS = 6
+_MILLISECONDS = 3
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,11 @@ class FileColumn:
         value = quoted(self.stored)
         if self.type != self.wanted and self.wanted.root not in NESTED:
             value = f"CAST({value} AS {target})"
+        # The same values, which Spark does not recognise as a column that parquet could filter.
         if self.wanted.root in _FLOATING:
-            # The same values, which Spark does not recognise as a column that parquet could filter.
             value = f"nanvl({value}, CAST('NaN' AS {target}))"
+        elif _is_filtered_wrongly(self.wanted):
+            value = f"timestamp_micros(unix_micros({value}))"
         return value if value == quoted(self.name) else f"{value} AS {quoted(self.name)}"
 
     @property
@@ -103,14 +107,17 @@ def file_schema(columns: Iterable[FileColumn], positions: bool) -> Any:
 
 def fresh_name(name: str, taken: Collection[str]) -> str:
     """``name``, with underscores before it until no name in ``taken`` is the same, whatever the case."""
-    used = {other.lower() for other in taken}
-    while name.lower() in used:
+    used = {_folded(other) for other in taken}
+    while _folded(name) in used:
         name = "_" + name
     return name
 
 
 def _sql_type(type_: DataType) -> str:
-    """``spark_type(type_)`` in Spark's SQL, with the names of members quoted."""
+    """``spark_type(type_)`` in Spark's SQL, with the names of members quoted. What a bare TIMESTAMP is, the session
+    says."""
+    if type_.root == "TIMESTAMP_LTZ":
+        return "TIMESTAMP_LTZ"
     if type_.root == "ROW":
         return f"STRUCT<{', '.join(f'{quoted(f.name)}: {_sql_type(f.type)}' for f in type_.fields)}>"
     if type_.root == "ARRAY":
@@ -131,26 +138,37 @@ def _physical_names(written: TableSchema) -> Iterator[str]:
 
 def _distinct(names: Sequence[str]) -> bool:
     """Whether different names stay different when case is ignored."""
-    return len(set(names)) == len({name.lower() for name in names})
+    return len(set(names)) == len({_folded(name) for name in names})
+
+
+def _folded(name: str) -> str:
+    """The same for all names that Spark may take for one, in lower case or character by character (``İ``, ``i̇``, ``ı``
+    and ``I``, for instance), and for a few more."""
+    return name.upper().casefold().replace("\N{COMBINING DOT ABOVE}", "")
 
 
 def is_native(type_: DataType, inside_row: bool = False) -> bool:
     """Whether Spark reads and filters columns of ``type_`` as this package does."""
     if type_.root == "TIME":
         return False
-    if type_.root in TIMESTAMPS:
-        return (type_.precision or 0) <= _MICROSECONDS
+    if type_.root in TIMESTAMPS and (type_.precision or 0) > _MICROSECONDS:
+        return False
     if type_.root == "ROW":
         members = type_.fields
         return bool(members) and _distinct_members(members) and all(is_native(f.type, True) for f in members)
     if type_.root in NESTED:
         # Spark makes no parquet filter of what is inside a collection.
         return (type_.key is None or is_native(type_.key)) and is_native(type_.element_type())
-    return not (inside_row and type_.root in _FLOATING)
+    return not (inside_row and _is_filtered_wrongly(type_))
+
+
+def _is_filtered_wrongly(type_: DataType) -> bool:
+    """Whether Spark leaves out rows that satisfy a query's condition when parquet filters values of ``type_``."""
+    return type_.root in _FLOATING or (type_.root == "TIMESTAMP_LTZ" and (type_.precision or 0) <= _MILLISECONDS)
 
 
 def _distinct_members(members: Sequence[DataField]) -> bool:
-    return len({f.name.lower() for f in members}) == len(members)
+    return len({_folded(f.name) for f in members}) == len(members)
 
 
 def _keeps_values(stored: DataType, wanted: DataType) -> bool:

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,7 @@ _FEW = 8
 # Spark makes no job of so few, unless the session wants it.
 _LISTED = 32
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_LISTING = Lock()
 _READER_OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
@@ -62,14 +64,16 @@ _READER_OPTIONS = {
 }
 
 _CLASSIC_SOURCES = "spark.sql.sources.useV1SourceList"
+_QUOTED_PATTERNS = "spark.sql.parser.quotedRegexColumnNames"
 
 log = logging.getLogger("paimon_spark")
 
 
 def is_supported(session: Any) -> bool:
     """Whether the session can read files natively: it runs in this process (Spark Connect does not), and its parquet
-    reader is the one that knows positions of rows, which the setting ``spark.sql.sources.useV1SourceList`` decides."""
-    if not isinstance(session, SparkSession):
+    reader is the one that knows positions of rows, which the setting ``spark.sql.sources.useV1SourceList`` decides; and
+    quoted names are names (``spark.sql.parser.quotedRegexColumnNames`` makes them patterns)."""
+    if not isinstance(session, SparkSession) or session.conf.get(_QUOTED_PATTERNS).lower() == "true":
         return False
     return "parquet" in session.conf.get(_CLASSIC_SOURCES).replace(" ", "").lower().split(",")
 
@@ -108,9 +112,10 @@ class NativeScan:
         with self._listed_here():
             frames = [self._group(files, columns, partition) for columns, partition, files in self._groups()]
         frame = reduce(lambda one, other: one.union(other), frames)
-        for field in spark_schema([self.scan.table_schema.field(name) for name in self.scan.columns]).fields:
-            if field.metadata:
-                frame = frame.withMetadata(field.name, field.metadata)
+        columns = spark_schema([self.scan.table_schema.field(name) for name in self.scan.columns]).fields
+        if any(c.metadata for c in columns):
+            # withMetadata() takes a name for an expression.
+            frame = frame.select(*(F.col(quoted(c.name)).alias(c.name, metadata=c.metadata) for c in columns))
         return frame
 
     def _groups(self) -> Iterator[tuple[Columns, bytes | None, Sequence[NativeFile]]]:
@@ -177,16 +182,18 @@ class NativeScan:
 
     @contextmanager
     def _listed_here(self) -> Iterator[None]:
-        """Files are looked up one by one on the driver: as a job, ten thousand of them are ten thousand tasks."""
+        """Files are looked up one by one on the driver: as a job, ten thousand of them are ten thousand tasks. Threads
+        take turns, or one would restore what another has set."""
         if len(self.plan.files) <= _LISTED:
             yield
             return
-        before = self.session.conf.get(_LISTING_THRESHOLD)
-        self.session.conf.set(_LISTING_THRESHOLD, str(2**31 - 1))
-        try:
-            yield
-        finally:
-            self.session.conf.set(_LISTING_THRESHOLD, before)
+        with _LISTING:
+            before = self.session.conf.get(_LISTING_THRESHOLD)
+            self.session.conf.set(_LISTING_THRESHOLD, str(2**31 - 1))
+            try:
+                yield
+            finally:
+                self.session.conf.set(_LISTING_THRESHOLD, before)
 
     # ------------------------------------------------------------------ deleted rows
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from paimon_spark.spark.options import COLUMNS, FILTERS, columns_json, filters_json
 from paimon_spark.spark.source import PaimonDataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 def register(spark: SparkSession) -> None:
@@ -25,7 +27,8 @@ def register(spark: SparkSession) -> None:
 
 def _register(spark: SparkSession, source: type[PaimonDataSource]) -> None:
     try:
-        spark.dataSource.register(source)
+        with _active(spark):
+            spark.dataSource.register(source)
     except AnalysisException as error:
         # Spark 4.0 refuses a name that it has already, also when it found the source by itself.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
@@ -94,6 +97,21 @@ def _native(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None
 def _source(spark: SparkSession, source: type[PaimonDataSource], options: Mapping[str, str]) -> DataFrame:
     _register(spark, source)
     return spark.read.format(source.name()).options(**options).load()
+
+
+@contextmanager
+def _active(session: Any) -> Iterator[None]:
+    """Makes ``session`` the one that is active in this thread: Spark refuses a name that the active session knows."""
+    if not isinstance(session, SparkSession):
+        yield
+        return
+    sessions = type(session)._get_j_spark_session_class(session._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        sessions.setActiveSession(before.get()) if before.isDefined() else sessions.clearActiveSession()
 
 
 def _text(value: Any) -> str:

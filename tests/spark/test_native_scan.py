@@ -7,6 +7,7 @@ import random
 import re
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ from paimon_spark.spark.native_bitmaps import CHOICES, are_told_apart
 from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
 from paimon_spark.spark.native_plan import NativePlan
-from paimon_spark.spark.native_scan import NativeScan
+from paimon_spark.spark.native_scan import _LISTED, _LISTING_THRESHOLD, NativeScan
+from paimon_spark.types import DataField, parse_type
 from tests.spark.frames import load, rows
 from tests.spark.native import assert_native, evolved, plan_of
 from tests.spark.versions import ALL
@@ -236,6 +238,21 @@ def test_nan_is_the_greatest_value_whatever_the_bounds_say(spark: Any, path: str
     assert_native(spark, table, filters=[("f", ">", 5.0)])
 
 
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_milliseconds_compare_with_microseconds(spark: Any, path: str, unit: str) -> None:
+    instant = pa.timestamp(unit, "UTC")
+    schema = pa.schema([("id", pa.int64()), ("t", instant), ("r", pa.struct([("t", instant)]))])
+    table = PaimonTable.create(path, schema, ["id"])
+    table.overwrite(pa.table([[1], [1], [{"t": 1}]], schema=schema))
+    assert plan_of(table, ["id", "t"]).files
+    assert_native(spark, table, ["id", "t"], [("t", "=", "1970-01-01T00:00:01Z" if unit == "s" else 1)])
+    later = "timestamp_micros(1000001)" if unit == "s" else "timestamp_micros(1001)"
+    for df in (paimon_spark.read(spark, path, ["id", "t"]), paimon_spark.read(spark, path).select("id", "r.t")):
+        for condition in (f"t < {later}", f"t != {later}", f"t not in ({later})", f"t <= {later}"):
+            assert rows(df.where(condition).select("id")) == [(1,)]
+        assert df.where(f"t >= {later}").count() == 0
+
+
 def test_older_schemas_are_read_by_field_id(spark: Any, path: str) -> None:
     schema = pa.schema(
         [
@@ -275,20 +292,27 @@ def test_older_schemas_are_read_by_field_id(spark: Any, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [("a b", "a.b", "`", "sum(id)"), ("file", "position", "key", "words"), ("É", "0", "x'")]
+    "names", [("a b", "a.b", "`", "sum(id)", " x ", "*"), ("file", "position", "key", "words"), ("É", "0", "x'")]
 )
-def test_names_of_columns(spark: Any, path: str, names: tuple[str, ...]) -> None:
+def test_names_of_columns(spark: Any, path: str, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     schema = pa.schema([("id", pa.int64()), *((name, pa.int64()) for name in names)])
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
     table = PaimonTable.create(path, schema, ["id"], options=options)
+    described = tuple(replace(f, description=f"the {f.name}") for f in table.table_schema.fields)
+    assert table.metadata.schemas.create(replace(table.table_schema, id=1, fields=described))
+    table = PaimonTable.open(path)
     for ids in (range(20), range(0, 20, 4)):
         table.append(pa.table([list(ids)] * len(schema), schema=schema))
         table.compact()
     assert any(f.deletion for f in plan_of(table).files)
     assert_native(spark, table, filters=[(names[0], ">", 3)])
+    table.append(pa.table([[3]] * len(schema), schema=schema))
+    monkeypatch.setattr(native_local, "FILE_BYTES", 0)
+    assert plan_of(table).rest
+    assert_native(spark, table)
 
 
-@pytest.mark.parametrize("names", [("v", "V"), ("v", "_metadata"), ("v", POSITION)])
+@pytest.mark.parametrize("names", [("v", "V"), ("s", "ſ"), ("İ", "i"), ("v", "_metadata"), ("v", POSITION)])
 def test_names_that_spark_would_confuse_go_through_python(spark: Any, path: str, names: tuple[str, str]) -> None:
     schema = pa.schema([("id", pa.int64()), (names[0], pa.int64()), (names[1], pa.int32())])
     table = PaimonTable.create(path, schema, ["id"])
@@ -436,10 +460,11 @@ def _failing_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
             "spark.sql.files.ignoreCorruptFiles": "true",
             "spark.sql.ansi.enabled": "false",
         },
+        {"spark.sql.parser.quotedRegexColumnNames": "true"},
         {"spark.sql.optimizer.disableHints": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"},
         {"spark.sql.sources.useV1SourceList": "csv"},
     ],
-    ids=["rows", "case", "legacy", "hints", "v2"],
+    ids=["rows", "case", "legacy", "patterns", "hints", "v2"],
 )
 def settings(spark: Any, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     before = {key: spark.conf.get(key, None) for key in request.param}
@@ -452,6 +477,7 @@ def settings(spark: Any, request: pytest.FixtureRequest) -> Iterator[dict[str, s
 
 def test_settings_of_the_session_change_no_answer(spark: Any, path: str, settings: dict[str, str]) -> None:
     types = {n: VALUE_TYPES[n] for n in ("text", "bytes", "day", "milli", "micro", "instant", "money", "row", "map")}
+    types["t.xt"] = pa.int32()
     schema = pa.schema([("id", pa.int64()), *types.items()])
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
     table = PaimonTable.create(path, schema, ["id"], options=options)
@@ -463,10 +489,15 @@ def test_settings_of_the_session_change_no_answer(spark: Any, path: str, setting
         table.append(pa.table([pa.array([r.get(f.name) for r in made], f.type) for f in schema], schema=schema))
         table.compact()
     table.append(table.read(filters=[("id", "in", [-1, 18, 19])]))
+    added = DataField(100, "added", parse_type("TIMESTAMP(6) WITH LOCAL TIME ZONE"))
+    schema = table.table_schema
+    assert table.metadata.schemas.create(replace(schema, id=1, fields=(*schema.fields, added), highest_field_id=100))
+    table = PaimonTable.open(path)
     assert any(f.deletion for f in plan_of(table).files)
     assert plan_of(table).rest
     assert_native(spark, table)
     assert_native(spark, table, filters=[("instant", "<", "1900-01-01T00:00:00Z")])
+    assert_native(spark, table, ["added", "t.xt"], [("id", ">", 50)])
     if "spark.sql.files.ignoreMissingFiles" in settings:
         df = paimon_spark.read(spark, path)
         for file in Path(path).rglob("data-*"):
@@ -525,6 +556,19 @@ def test_an_empty_table_and_one_without_raw_files(spark: Any, path: str) -> None
     assert_native(spark, table)
 
 
+def test_another_session_than_the_active_one(spark: Any, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _with_vectors(path, 30)
+    table.append(_keyed([3, 30]))
+    monkeypatch.setattr(native_local, "FILE_BYTES", 0)
+    assert paimon_spark.read(spark, path).count() == 31
+    other = spark.newSession()
+    df = paimon_spark.read(other, path)
+    assert df.sparkSession is other
+    assert df.count() == 31
+    active = spark._jvm.org.apache.spark.sql.SparkSession.active()
+    assert active.sessionUUID() == spark._jsparkSession.sessionUUID()
+
+
 def test_one_dataframe_used_twice(spark: Any, path: str) -> None:
     table = _with_vectors(path, 30)
     table.append(_keyed([3, 30]))
@@ -536,6 +580,17 @@ def test_one_dataframe_used_twice(spark: Any, path: str) -> None:
     assert df.count() == 31
     assert df.join(df.withColumnRenamed("v", "w"), "id").count() == 31
     assert rows(df) == rows(load(spark, path))
+
+
+def test_threads_that_open_many_files_leave_the_session_as_it_was(spark: Any, path: str) -> None:
+    table = PaimonTable.create(path, KEYED, ["id"], options={"bucket": "40"})
+    table.overwrite(_keyed(range(1000)))
+    assert len(plan_of(table).files) > _LISTED
+    before = spark.conf.get(_LISTING_THRESHOLD)
+    with ThreadPoolExecutor(4) as threads:
+        counts = list(threads.map(lambda _: paimon_spark.read(spark, path).count(), range(8)))
+    assert counts == [1000] * 8
+    assert spark.conf.get(_LISTING_THRESHOLD) == before
 
 
 def test_numbers_of_files_are_sparks(spark: Any) -> None:
