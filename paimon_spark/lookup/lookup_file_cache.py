@@ -2,8 +2,9 @@
 
 All buckets of a process share one. Evicting a file deletes it from the node's directory at once. A file that is greater
 than the bound still answers the batch that asked for it, and is evicted right after. The bound is also that of the
-directory: whoever builds or opens a file drops those of other processes that nobody used for long or that are too
-many. A process reads on in a file that another has dropped until the batch is answered, and its bytes are free then.
+directory: whoever builds or opens a file drops those of other processes that are too many, or that nobody used for
+long, which is looked for once in a sixtieth of that time. A process reads on in a file that another has dropped until
+the batch is answered, and its bytes are free then.
 
 However many files there are, a process holds descriptors only of those that are asked just now: one file for each
 thread that looks up, with one descriptor, or two if keys are listed beside it. Between batches a file is closed, and
@@ -34,6 +35,7 @@ from paimon_spark.lookup.store_reader import StoreReader
 from paimon_spark.options import Options
 
 _OPENINGS, _REBUILDS = 100, 5
+_SWEEPS = 60
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class LookupFileCache:
         self._retention = retention_seconds
         self._clock = clock
         self._lock = threading.RLock()
+        self._next_sweep = clock()
         self._files: OrderedDict[str, tuple[LookupFile, float]] = OrderedDict()
 
     @property
@@ -126,6 +129,7 @@ class LookupFileCache:
         """The file, built if need be, pinned and known to the cache; None when it has to be tried again. If it is
         damaged, that is an error the ``last`` time."""
         path = self.directory.obtain(source.name, source.build)
+        self._sweep(spare=source.name)
         try:
             reader = source.open(path, self.memory)
         except NotFound:
@@ -144,9 +148,16 @@ class LookupFileCache:
                 return None
             self._files[source.name] = (file, self._clock())
         self._evict(spare=source.name)
-        for name, reason in self.directory.excess(self._max_bytes, self._retention, spare=source.name).items():
-            self.drop(name, reason)
         return file
+
+    def _sweep(self, spare: str) -> None:
+        """Drop the files of the directory, whosoever, that are too many or too old. For the old ones alone it is not
+        listed each time: of many files that would be most of the work of opening them."""
+        if self._max_bytes is None and self._clock() < self._next_sweep:
+            return
+        self._next_sweep = self._clock() + self._retention / _SWEEPS
+        for name, reason in self.directory.excess(self._max_bytes, self._retention, spare).items():
+            self.drop(name, reason)
 
     def _evict(self, spare: str | None = None) -> None:
         with self._lock:

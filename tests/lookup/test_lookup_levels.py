@@ -227,6 +227,32 @@ def test_files_unused_for_too_long_are_dropped(tmp_path: Path, caplog: pytest.Lo
     assert opened.lookup((1, "a"), 1).found.tolist() == [True]
 
 
+def test_old_files_of_others_are_looked_for_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not whenever a file is opened: to list many files takes longer than that."""
+    listed = []
+    files = LookupDirectory.files
+    monkeypatch.setattr(LookupDirectory, "files", lambda directory: listed.append(directory) or files(directory))
+    levels, now = Levels(tmp_path, schema_of()), [0.0]
+    for level in range(1, 9):
+        levels.add(level, [(level, "a", 1.0, None)])
+    earlier = levels.open(ValueProcessor(None, False), cache_in(tmp_path / "cache"))
+    assert earlier.lookup((8, "a"), 8).found.all()
+    directory = LookupDirectory(str(tmp_path / "cache"))
+    cache = LookupFileCache(directory, LookupMemory(1 << 20), None, 60.0, clock=lambda: now[0])
+    opened = levels.open(ValueProcessor(None, True), cache)
+    listed.clear()
+    for level in range(1, 8):
+        assert opened.lookup((level, "a"), level).found.all()
+    assert len(listed) == 1
+    (old,) = directory.names(earlier._source(levels.files[-1]).name)
+    os.utime(Path(directory.path, old), (1, 1))
+    now[0] = 1.0
+    assert opened.lookup((8, "a"), 8).found.all()
+    assert len(listed) == 2
+    assert len(directory.names(earlier._prefix)) == 8
+    assert old not in directory.names(earlier._prefix)
+
+
 def test_files_leave_with_their_data_file_and_their_owner(tmp_path: Path) -> None:
     schema = schema_of()
     levels = Levels(tmp_path, schema)

@@ -138,6 +138,35 @@ def test_where_no_descriptor_is_left_it_is_said_and_later_all_is_well(kind: str,
 
 
 @BOTH
+def test_a_file_that_cannot_be_opened_for_lack_of_descriptors_holds_none(kind: str, tmp_path: Path) -> None:
+    """At whichever of its steps a cache that knows no file yet runs out of them."""
+    levels = many_files(tmp_path, kind, 2)
+    expected = look_up(levels.open(ValueProcessor(levels.schema.fields, True), cache_in(tmp_path / "cache")))
+
+    def ask() -> None:
+        failed = 0
+        for left in range(4):
+            cache = cache_in(tmp_path / "cache", max_bytes=10**6)
+            opened = levels.open(ValueProcessor(levels.schema.fields, True), cache)
+            gc.collect()
+            others = all_descriptors()
+            for _ in range(left):
+                os.close(others.pop())
+            try:
+                assert look_up(opened) == expected
+            except StorageError as problem:
+                failed += "Too many open files" in str(problem)
+            rest = all_descriptors()
+            assert len(rest) == left
+            for descriptor in (*others, *rest):
+                os.close(descriptor)
+            assert look_up(opened) == expected
+        assert failed == 2
+
+    in_a_process_of_few_descriptors(ask)
+
+
+@BOTH
 def test_a_file_stays_open_until_its_last_user_has_gone(kind: str, tmp_path: Path) -> None:
     """Whether it is only left, or dropped meanwhile; by then its descriptors are free."""
     levels = many_files(tmp_path, kind, 1)
