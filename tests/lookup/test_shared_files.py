@@ -140,6 +140,26 @@ def test_r17_a_file_that_others_drop_before_it_is_opened_is_built_again(tmp_path
     assert directory.files() == []
 
 
+def test_a_file_is_let_go_of_where_the_directory_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = Levels(tmp_path, schema_of())
+    levels.add(1, [(1, "a", 1.0, None)])
+    cache = cache_in(tmp_path / "cache")
+    opened = levels.open(ValueProcessor(None, True), cache)
+
+    def refuse(*arguments: object, **named: object) -> dict[str, str]:
+        raise StorageError("cannot list the lookup directory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LookupDirectory, "excess", refuse)
+        with pytest.raises(StorageError, match="cannot list"):
+            opened.lookup((1, "a"), 1)
+    assert opened.lookup((1, "a"), 1).found.all()
+    opened.close()
+    assert [path for path in map(os.path.realpath, Path("/proc/self/fd").iterdir()) if str(tmp_path) in path] == []
+
+
 @BOTH
 def test_r17_threads_without_room_for_one_file_all_get_their_answers(kind: str, tmp_path: Path) -> None:
     """Each drops the file that others are about to open, and what it opened may be gone before the cache has it."""
