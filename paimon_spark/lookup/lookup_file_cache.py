@@ -8,8 +8,8 @@ the batch is answered, and its bytes are free then.
 
 However many files there are, a process holds descriptors only of those that are asked just now: one file for each
 thread that looks up, with one descriptor, or two if keys are listed beside it. Between batches a file is closed, and
-what is in memory of it stays. To open it again takes some five microseconds. That succeeds only if it is the same file
-as before, with the same size and time of its last change; what is read from it is checked as ever.
+what is in memory of it stays. To open it again takes some four microseconds a descriptor, and succeeds only if it is
+the same file as before, with the same size and time of its last change; what is read from it is checked as ever.
 """
 
 from __future__ import annotations
