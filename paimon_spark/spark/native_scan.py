@@ -78,6 +78,13 @@ def is_supported(session: Any) -> bool:
     return "parquet" in session.conf.get(_CLASSIC_SOURCES).replace(" ", "").lower().split(",")
 
 
+def is_within_reach(session: Any, plan: NativePlan) -> bool:
+    """Whether the JVM can open the files: it writes names in the encoding of its locale, which may be ASCII."""
+    if all(f.path.isascii() for f in plan.files):
+        return True
+    return bool(session.sparkContext._jvm.System.getProperty("sun.jnu.encoding") == "UTF-8")
+
+
 def log_plan(scan: Scan, plan: NativePlan) -> None:
     """Say at level INFO how many files go which way."""
     merged = sum(len(split.files) for split in plan.rest)

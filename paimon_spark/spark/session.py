@@ -74,13 +74,15 @@ def _native(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None
     from paimon_spark.spark.native_local import local_rows
     from paimon_spark.spark.native_plan import NativePlan
     from paimon_spark.spark.native_rest import RestDataSource, pinned
-    from paimon_spark.spark.native_scan import NativeScan, is_supported, log_plan
+    from paimon_spark.spark.native_scan import NativeScan, is_supported, is_within_reach, log_plan
     from paimon_spark.spark.opening import open_scan
 
     if not is_supported(spark):
         return None
     scan = open_scan(options)
     plan = NativePlan.of(scan, scan.splits)
+    if not is_within_reach(spark, plan):
+        plan = NativePlan((), tuple(scan.splits))
     log_plan(scan, plan)
     if not plan.files:
         return None

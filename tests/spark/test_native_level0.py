@@ -6,6 +6,7 @@ import logging
 import pickle
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,21 @@ def test_older_schemas(spark: Any, path: str) -> None:
     assert [len(f.older) for f in plan.files] == [2]
     df = assert_native(spark, table)
     assert df.where("id = 3").select("name2", "v", "added").collect() == [("n3", 10**10, "a")]
+
+
+@pytest.mark.parametrize("deletes", [None, 1])
+def test_files_that_may_hold_deletes_go_through_python(path: str, deletes: int | None) -> None:
+    table = _compacted(path)
+    for _ in range(2):
+        scan = table.scan()
+        assert NativePlan.of(scan, scan.splits).files
+        (split,) = scan.splits
+        (section,) = split.sections
+        files = tuple(f._replace(delete_row_count=deletes) if f.level else f for f in section)
+        plan = NativePlan.of(scan, [replace(split, sections=(files,))])
+        assert not plan.files
+        assert [one.sections for one in plan.rest] == [(files,)]
+        table.append(_keyed([3]))
 
 
 def test_bounds(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

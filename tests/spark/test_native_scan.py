@@ -175,6 +175,7 @@ def test_many_partitions_are_one_scan(spark: Any, path: str) -> None:
     df = assert_native(spark, table)
     assert _plan(df).count("FileScan parquet") == 2
     assert_native(spark, table, ["id"], [("p", "in", [3, 4])])
+    assert len({f.partition for f in plan_of(table, filters=[("p", "in", [3, 4])]).files}) == 2
 
 
 @pytest.mark.parametrize("seed", range(4 if ALL else 2))
@@ -604,3 +605,15 @@ def test_where_a_table_is(spark: Any, tmp_path: Path) -> None:
     table = _with_vectors(path, 30)
     assert plan_of(table).files
     assert pc.sum(assert_native(spark, table).toArrow()["id"]).as_py() == sum(range(30))
+
+
+@pytest.mark.parametrize("name", ["a", "é"])
+def test_names_that_the_jvm_cannot_write_go_through_python(spark: Any, tmp_path: Path, name: str) -> None:
+    table = _with_vectors(f"{tmp_path}/{name}", 30)
+    system = spark._jvm.System
+    encoding = system.setProperty("sun.jnu.encoding", "ANSI_X3.4-1968")
+    try:
+        df = assert_native(spark, table)
+    finally:
+        system.setProperty("sun.jnu.encoding", encoding)
+    assert ("FileScan parquet" in _plan(df)) == name.isascii()
