@@ -7,10 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -47,12 +50,18 @@ def _spoiled_until(attempt: int) -> Callable[[Batches], Batches]:
     """Passes all rows on, and in partition 0 another one without a key, but not in that attempt and later ones."""
 
     def spoil(batches: Batches) -> Batches:
-        yield from batches
+        for batch in batches:
+            yield batch
         task = TaskContext.get()
         if task.partitionId() == 0 and task.attemptNumber() < attempt:
-            yield pa.record_batch({"id": pa.nulls(1, pa.int64()), "v": pa.array([0])})
+            yield _without_key(batch.schema)
 
     return spoil
+
+
+def _without_key(schema: pa.Schema) -> pa.RecordBatch:
+    """A row in a batch of the same schema as the others, which Spark insists on."""
+    return pa.record_batch([pa.nulls(1, pa.int64()), pa.array([0])], schema=schema)
 
 
 @pytest.mark.parametrize("failing", [_spoiled_until(2), _fails_until(1)], ids=["in the write", "before the write"])
@@ -83,12 +92,45 @@ def test_attempts_that_fail_in_the_write_delete_their_files(spark: Any, path: st
     assert data_files(path) == named_files(path) | before
 
 
-def test_a_write_that_fails_for_good_leaves_no_file(spark: Any, path: str) -> None:
-    last_of_the_first_task = ROWS // 2 - 1
-    df = spark.range(0, ROWS, 1, 2).selectExpr(f"IF(id = {last_of_the_first_task}, NULL, id) AS id", "id AS v")
-    assert "column 'id' is BIGINT NOT NULL" in failure(lambda: write(df, path, **KEYED, **SMALL_BUFFER))
+def test_a_write_that_fails_for_good_leaves_no_file(spark: Any, path: str, tmp_path: Path) -> None:
+    """The other task has finished by then; what one writes after the write was given up may stay."""
+    finished = tmp_path / "finished"
+
+    def spoil(batches: Batches) -> Batches:
+        for batch in batches:
+            yield batch
+        if TaskContext.get().partitionId() == 0:
+            while not finished.exists():
+                time.sleep(0.02)
+            yield _without_key(batch.schema)
+
+    df = spark.range(0, ROWS, 1, 2).selectExpr("id", "id AS v").mapInArrow(spoil, "id bigint, v bigint")
+    with _sign_of_a_finished_task(spark, finished):
+        assert "column 'id' is BIGINT NOT NULL" in failure(lambda: write(df, path, **KEYED, **SMALL_BUFFER))
+    assert finished.exists()
     assert data_files(path) == set()
     assert PaimonTable.open(path).snapshots() == []
+
+
+@contextmanager
+def _sign_of_a_finished_task(spark: Any, sign: Path) -> Iterator[None]:
+    """Makes the file ``sign`` as soon as a task of a running stage has finished."""
+    tracker, left = spark.sparkContext.statusTracker(), Event()
+
+    def watch() -> None:
+        while not left.wait(0.02):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            if any(stage is not None and stage.numCompletedTasks for stage in stages):
+                sign.touch()
+                return
+
+    watcher = Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        left.set()
+        watcher.join()
 
 
 def test_a_commit_that_fails_deletes_its_files(spark: Any, path: str) -> None:
