@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.arrays import literal
+from paimon_spark.arrays import literal, to_numpy
+from paimon_spark.errors import CorruptFile
 from paimon_spark.lookup.key_order import CompactOrder
 from paimon_spark.lookup.key_search import search, search_keys
 from paimon_spark.metadata.data_file import DataFile
@@ -38,7 +39,7 @@ class FileIndex:
 
     def sort(self, files: Sequence[DataFile]) -> list[DataFile]:
         """Files of a level above 0 in key order."""
-        least = self._bounds([file.min_key for file in files])
+        least = self._bounds(files, [file.min_key for file in files])
         keys = search_keys(least)
         ranks = np.lexsort((keys.lengths_at(slice(None)), keys.values))
         return [files[i] for i in ranks.tolist()]
@@ -48,18 +49,27 @@ class FileIndex:
 
         Requires: ``files`` in key order, their ranges disjoint.
         """
-        bounds = search_keys(self._bounds([file.max_key for file in files]))
+        bounds = search_keys(self._bounds(files, [file.max_key for file in files]))
         return search(bounds, search_keys(self.order.normalize(keys), bounds.form))[0]
 
     def inside(self, file: DataFile, keys: pa.BinaryArray) -> Mask:
         """Which keys lie between the least and the greatest key of a file."""
-        bounds = search_keys(self._bounds([file.min_key, file.max_key][: 1 if file.min_key == file.max_key else 2]))
+        ends = [file.min_key, file.max_key][: 1 if file.min_key == file.max_key else 2]
+        bounds = search_keys(self._bounds([file] * len(ends), ends))
         at, equal = search(bounds, search_keys(self.order.normalize(keys), bounds.form))
         inside: Mask = (at == 1) & (len(bounds.values) == 2) | equal
         return inside
 
-    def _bounds(self, rows: Sequence[bytes]) -> pa.BinaryArray | Int64s:
+    def _bounds(self, files: Sequence[DataFile], rows: Sequence[bytes]) -> pa.BinaryArray | Int64s:
+        """The order of these keys, one of each of ``files``.
+
+        :raises CorruptFile: a key has a null where none may be
+        """
         columns = binary_row.decode(rows, self._types)
+        for column, type_ in zip(columns, self._types, strict=True):
+            if column.null_count and not type_.nullable:
+                file = files[int(np.argmax(to_numpy(column.is_null())))]
+                raise CorruptFile(file.name, f"its least or greatest key is null where keys are {type_}")
         return self.order.normalize(compact_row.encode(columns, self._types))
 
 

@@ -24,7 +24,7 @@ from paimon_spark.read.scan import Scan
 from paimon_spark.spark.native_hash import file_number
 from paimon_spark.spark.native_plan import NativeFile
 
-# Remembered scans of a process, each with 8 bytes a file; files of earlier ones vanish with Spark's own error.
+# Remembered scans of a process, each some kilobytes and 8 bytes a file; earlier ones keep Spark's own error.
 _SCANS = 256
 _CAUSES = 16
 _CONDITION = "FAILED_READ_FILE.FILE_NOT_EXIST"

@@ -17,6 +17,7 @@ from paimon_spark.lookup import Bucket, LookupFileCache, LookupLevels, ValueProc
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.options import Options
+from paimon_spark.rows import binary_row
 from paimon_spark.types import DataField, parse_type
 from tests.lookup.levels import STORAGE, Levels, cache_in, columns_of, schema_of
 
@@ -98,3 +99,12 @@ def test_rows_of_an_older_schema_are_found_in_the_columns_of_now(kind: str, tmp_
     assert before.rows.values.to_pylist() == [{"k": 7, "n": "a", "v": 3.5, "s": "text"}]
     assert hits.rows is not None
     assert hits.rows.values.to_pylist() == [{"new": None, "k": k, "n": "a", "half": k / 2} for k in (7, 3)]
+
+
+@pytest.mark.parametrize("bound", ["min_key", "max_key"])
+def test_a_file_whose_key_range_has_a_null_is_named(bound: str, tmp_path: Path) -> None:
+    bucket, file = one_file(tmp_path, "sort", "BIGINT", pa.array([1, 5], pa.int64()))
+    null = b"\0\0\0\1" + binary_row.encode([pa.nulls(1, pa.int64())], [parse_type("BIGINT")])[0].as_py()
+    damaged = file._replace(**{bound: null})
+    with pytest.raises(CorruptFile, match=f"{re.escape(file.name)}.* null"):
+        opened(bucket, damaged, cache_in(tmp_path / "cache")).lookup_many([pa.array([3], pa.int64())], 1)
