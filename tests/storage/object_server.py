@@ -25,6 +25,8 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from xml.sax.saxutils import escape
 
+from paimon_spark.storage import object_store
+
 BUCKET = "bucket"
 Fault = Callable[[str, str], str | None]
 
@@ -38,11 +40,15 @@ class ObjectServer:
         self.requests: list[tuple[str, str]] = []
         self.keys: list[tuple[str, str | None]] = []
         self.fault: Fault = lambda method, key: None
+        self.put_at: dict[str, datetime] = {}
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"owner": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
+        # One that had this port before may still be connected to, and what was found out of it is not true of this.
+        object_store._client.cache_clear()
+        object_store._probed.cache_clear()
 
     @property
     def endpoint(self) -> str:
@@ -121,7 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
         data = self.owner.objects.get(key)
         if data is None:
             return 404, {}, b"<Error><Code>NoSuchKey</Code></Error>"
-        headers = {"ETag": f'"{hashlib.md5(data).hexdigest()}"', "Last-Modified": formatdate(usegmt=True)}
+        changed = formatdate(self._put_at(key).timestamp(), usegmt=True)
+        headers = {"ETag": f'"{hashlib.md5(data).hexdigest()}"', "Last-Modified": changed}
         wanted = self.headers.get("Range")
         if wanted is None:
             return 200, {**headers, "Content-Length": str(len(data))}, data
@@ -133,16 +140,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, prefix: str) -> tuple[int, dict[str, str], bytes]:
         files, directories = [], set()
-        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         for key, data in sorted(self.owner.objects.items()):
             if key.startswith(prefix):
                 name, below, _ = key[len(prefix) :].partition("/")
                 if below:
                     directories.add(f"{prefix}{name}/")
                 else:
+                    changed = self._put_at(key).strftime("%Y-%m-%dT%H:%M:%S.000Z")
                     files.append(
                         f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
-                        f'<LastModified>{now}</LastModified><ETag>"x"</ETag></Contents>'
+                        f'<LastModified>{changed}</LastModified><ETag>"x"</ETag></Contents>'
                     )
         prefixes = (f"<CommonPrefixes><Prefix>{escape(d)}</Prefix></CommonPrefixes>" for d in sorted(directories))
         body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join((*files, *prefixes))}</ListBucketResult>"
@@ -153,7 +160,13 @@ class _Handler(BaseHTTPRequestHandler):
         if only_new and key in self.owner.objects and not careless:
             return 412, {}, b"<Error><Code>PreconditionFailed</Code></Error>"
         self.owner.objects[key] = body
+        self.owner.put_at[key] = datetime.now(timezone.utc)
         return 200, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'}, b""
+
+    def _put_at(self, key: str) -> datetime:
+        """When the object was put, and never later than it is asked for: who looks for files older than now finds all
+        that were there; one that a test put in was always there."""
+        return self.owner.put_at.get(key, datetime(2020, 1, 1, tzinfo=timezone.utc))
 
     def _delete(self, key: str, _: dict[str, str], __: bytes, ___: bool) -> tuple[int, dict[str, str], bytes]:
         self.owner.objects.pop(key, None)
