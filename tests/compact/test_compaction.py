@@ -28,7 +28,7 @@ from tests.compact.tables import (
     shape,
     state_of,
 )
-from tests.processes import fork_server
+from tests.processes import exit_codes, fork_server
 
 
 def test_new_rows_replace_old_ones_by_position(tmp_path: Path) -> None:
@@ -295,9 +295,7 @@ def test_a_writer_and_two_compactors_all_make_progress(tmp_path: Path) -> None:
         workers += [context.Process(target=_compact, args=(table.path, seed, *shared)) for seed in (0, 1)]
         for worker in workers:
             worker.start()
-        for worker in workers:
-            worker.join()
-        assert [worker.exitcode for worker in workers] == [0, 0, 0]
+        assert exit_codes(workers) == [0, 0, 0]
         mine = list(shared[2])
     commits = [snapshot.commit_kind for snapshot in table.snapshots()].count("APPEND")
     assert commits >= 30

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CommitConflict
 from paimon_spark.table import PaimonTable
-from tests.processes import fork_server
+from tests.processes import exit_codes, fork_server
 from tests.sizes import seeded, sized
 
 SCHEMA = pa.schema([("account", pa.int64()), ("balance", pa.int64()), ("owner", pa.string())])
@@ -69,12 +69,9 @@ def test_the_total_is_the_same_at_every_snapshot(tmp_path: Path) -> None:
     compactors = [context.Process(target=compact, args=(path, full, start, done)) for full in (False, True)]
     for process in (*writers, *compactors):
         process.start()
-    for process in writers:
-        process.join()
+    written = exit_codes(writers)
     done.set()
-    for process in compactors:
-        process.join()
-    assert [process.exitcode for process in (*writers, *compactors)] == [0] * (WRITERS + 2)
+    assert written + exit_codes(compactors) == [0] * (WRITERS + 2)
     snapshots = table.snapshots()
     kinds = [s.commit_kind for s in snapshots]
     assert kinds.count("APPEND") == WRITERS * commits + 1

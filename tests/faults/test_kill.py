@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.table import PaimonTable
-from tests.processes import fork_server
+from tests.processes import fork_server, received
 from tests.sizes import seeded, sized
 
 SCHEMA = pa.schema([("id", pa.int64()), ("worker", pa.int64()), ("half", pa.int64())])
@@ -77,19 +77,20 @@ def kill_once(path: str, first: int, kind: str, chance: random.Random) -> tuple[
     """Start a worker and kill it; the last number that had ended and the last that had begun."""
     context = fork_server()
     mine, theirs = context.Pipe(duplex=False)
-    workers = [context.Process(target=work, args=(path, first, kind != "writers", theirs))]
+    workers = [context.Process(target=work, args=(path, first, kind != "writers", theirs), daemon=True)]
     if kind == "expirers":
         there, here = context.Pipe(duplex=False)
-        workers.insert(0, context.Process(target=expire, args=(path, here)))
+        workers.insert(0, context.Process(target=expire, args=(path, here), daemon=True))
         workers[0].start()
-        assert there.recv() == ("begin", 0)
+        here.close()
+        assert received(there) == ("begin", 0)
     workers[-1].start()
     theirs.close()
-    assert mine.recv() == ("begin", first)
+    assert received(mine) == ("begin", first)
     last = {"begin": first, "end": first - 1}
     wanted = first - 1 + chance.randrange(4 if kind == "expirers" else 2)
     while last["end"] < wanted:
-        event, number = mine.recv()
+        event, number = received(mine)
         last[event] = number
     time.sleep(chance.uniform(0, LONGEST_LIFE_SECONDS))
     for process in chance.sample(workers, len(workers)):

@@ -16,6 +16,7 @@ from paimon_spark.errors import StorageError
 from paimon_spark.lookup import LookupDirectory
 from paimon_spark.lookup.lookup_directory import local_directory
 from tests.lookup.stores import build, reader
+from tests.processes import LONGEST_SECONDS, exit_codes
 
 FORK = multiprocessing.get_context("fork")
 PAIRS = {b"%05d" % i: b"value %d" % i for i in range(5000)}
@@ -42,9 +43,7 @@ def test_eight_processes_build_a_file_once(tmp_path: Path) -> None:
     for process in processes:
         process.start()
     start.set()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * 8
+    assert exit_codes(processes) == [0] * 8
     assert len(log.read_text().splitlines()) == 1
 
 
@@ -59,9 +58,9 @@ def build_until_killed(parent: Path, reached: Event) -> None:
 
 def test_what_a_killed_builder_left_is_never_trusted(tmp_path: Path) -> None:
     reached = FORK.Event()
-    builder = FORK.Process(target=build_until_killed, args=(tmp_path, reached))
+    builder = FORK.Process(target=build_until_killed, args=(tmp_path, reached), daemon=True)
     builder.start()
-    reached.wait()
+    assert reached.wait(LONGEST_SECONDS)
     directory = LookupDirectory(str(tmp_path))
     assert directory.files() == []
     left = Path(directory.path, ".build-one", "data")
@@ -170,5 +169,4 @@ def test_no_room_for_a_file_is_a_clear_error_and_leaves_nothing(kind: str, tmp_p
     for limit in (0, 100, 70_000, 500_000, 1_000_000, 1_050_000):
         process = FORK.Process(target=fill_disk, args=(kind, tmp_path, limit))
         process.start()
-        process.join()
-        assert process.exitcode == 0, (limit, process.exitcode)
+        assert exit_codes([process]) == [0], limit

@@ -22,6 +22,7 @@ from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.rows import compact_row
 from tests.faults.fault_disk import ENDED, ENDED_HALFWAY, FaultDisk
 from tests.lookup.levels import Levels, cache_in, columns_of, names_of, random_levels, schema_of
+from tests.processes import exit_codes
 from tests.sizes import seeded, sized
 
 FORK = multiprocessing.get_context("fork")
@@ -197,9 +198,7 @@ def test_r17_processes_build_a_file_once(tmp_path: Path) -> None:
     for process in processes:
         process.start()
     start.set()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * 8
+    assert exit_codes(processes) == [0] * 8
     built = log.read_text().splitlines()
     assert len(built) == len(set(built)) == len(levels.files)
 
@@ -353,8 +352,7 @@ def test_r5_a_builder_killed_at_any_call_leaves_nothing_that_is_used(
         (tmp_path / str(number)).mkdir()
         process = FORK.Process(target=die, args=(number,))
         process.start()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL, f"call {number} of {calls}, {disk.log[number]}"
+        assert exit_codes([process]) == [-signal.SIGKILL], f"call {number} of {calls}, {disk.log[number]}"
         cache = look_up(tmp_path / str(number))
         left = [name for name in os.listdir(cache.directory.path) if not name.startswith(".lock")]
         assert sorted(left) == sorted(cache.names), f"after call {number}, {disk.log[number]}"

@@ -13,6 +13,7 @@ from paimon_spark.storage import hadoop, libhdfs
 from paimon_spark.storage.hadoop import HadoopStorage
 from paimon_spark.storage.locate import locate
 from tests.metadata.made_up import added
+from tests.processes import LONGEST_SECONDS
 from tests.sizes import seeded, sized
 from tests.storage.name_node import FaultyNameNode, LocalNameNode
 from tests.storage.stores import elsewhere, place_of
@@ -41,7 +42,7 @@ def names() -> list[str]:
 def test_racing_threads_have_one_winner_for_each_name(store: str, request: pytest.FixtureRequest) -> None:
     storage, root = locate(*place_of(store, request))
     threads, ids = 8, sized(20, 200)
-    barrier, won = threading.Barrier(threads), []
+    barrier, won = threading.Barrier(threads, timeout=LONGEST_SECONDS), []
 
     def work(number: int) -> None:
         for id_ in range(ids):

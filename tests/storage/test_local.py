@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import multiprocessing
 import os
 import pickle
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from paimon_spark.errors import CorruptFile, NotFound, StorageError
 from paimon_spark.storage import local
 from paimon_spark.storage.local import LocalStorage
+from tests.processes import exit_codes, fork_server
 
 STORAGE = LocalStorage()
 
@@ -192,15 +192,14 @@ def _race(directory: str, racer: int, ids: int, barrier: object, wins: object) -
 
 
 def test_racing_processes_have_one_winner_for_each_id(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
+    context = fork_server()
     racers, ids = 8, 100
     barrier, wins = context.Barrier(racers), context.Queue()
     processes = [context.Process(target=_race, args=(str(tmp_path), r, ids, barrier, wins)) for r in range(racers)]
     for process in processes:
         process.start()
-    won = dict(wins.get(timeout=300) for _ in range(racers))
-    for process in processes:
-        process.join()
+    assert exit_codes(processes) == [0] * racers
+    won = dict(wins.get() for _ in range(racers))
     assert sorted(i for mine in won.values() for i in mine) == list(range(ids))
     for racer, mine in won.items():
         for i in mine:

@@ -28,6 +28,7 @@ from paimon_spark.storage.storage import Storage
 from paimon_spark.table import PaimonTable
 from paimon_spark.types import fields_from_arrow
 from tests.metadata.made_up import added
+from tests.processes import exit_codes, received
 from tests.sizes import seeded, sized
 from tests.storage.fault_proxy import FaultProxy
 from tests.storage.moto_server import MotoServer
@@ -85,9 +86,9 @@ def test_a_forked_process_is_refused_instead_of_waiting_for_ever(server: ObjectS
     mine, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_forked, args=(storage, root, theirs))
     process.start()
-    assert mine.poll(300)
-    assert "'spawn' or 'forkserver'" in mine.recv()
-    process.join()
+    theirs.close()
+    assert "'spawn' or 'forkserver'" in received(mine)
+    assert exit_codes([process]) == [0]
 
 
 # --------------------------------------------------------------------------- answers that are wrong or missing

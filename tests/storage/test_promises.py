@@ -13,7 +13,7 @@ from paimon_spark import PaimonTable
 from paimon_spark.errors import CorruptFile, NotFound, StorageError
 from paimon_spark.storage.locate import locate
 from paimon_spark.storage.storage import Storage
-from tests.processes import fork_server
+from tests.processes import exit_codes, fork_server
 from tests.sizes import sized
 from tests.storage.stores import ELSEWHERE, STARTED_HERE, Place, place_of
 
@@ -150,9 +150,7 @@ def test_commits_of_eight_processes(store: str, request: pytest.FixtureRequest) 
     workers = [context.Process(target=_commits, args=(place, user, commits)) for user in range(processes)]
     for worker in workers:
         worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * processes
+    assert exit_codes(workers) == [0] * processes
     table = PaimonTable.open(path, options)
     assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, processes * commits + 1))
     found = sorted(table.read(columns=["id"]).column("id").to_pylist())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_spark.table import PaimonTable
-from tests.processes import fork_server
+from tests.processes import exit_codes, fork_server
 
 PROCESSES, APPENDS = 8, 50
 
@@ -39,9 +39,7 @@ def test_every_concurrent_append_makes_a_snapshot(tmp_path: Path) -> None:
         writers = [context.Process(target=_append_many, args=(path, p, start, digests)) for p in range(PROCESSES)]
         for writer in writers:
             writer.start()
-        for writer in writers:
-            writer.join()
-        assert [writer.exitcode for writer in writers] == [0] * PROCESSES
+        assert exit_codes(writers) == [0] * PROCESSES
         recorded = dict(digests)
     table = PaimonTable.open(path)
     total = PROCESSES * APPENDS
