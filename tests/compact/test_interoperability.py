@@ -82,8 +82,8 @@ def test_64_bit_vectors_stay_64_bit_vectors(golden: Path, tmp_path: Path) -> Non
     table = PaimonTable.open(str(path), {"deletion-vectors.bitmap64": "false"})
     table.append(table.read().slice(0, 1))
     table.compact()
-    newest = max((path / "index").glob("index-*"), key=lambda file: file.stat().st_mtime_ns)
-    content = newest.read_bytes()
+    (entry,) = table.metadata.indexes.of_snapshot(table.snapshot()).entries
+    content = (path / "index" / entry.name).read_bytes()
     assert content[5:9] == (1681511377).to_bytes(4, "little")
 
 
