@@ -7,6 +7,7 @@ Nothing is compiled. ``python -m tests.java.jvm`` fetches what is missing and pr
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -106,11 +107,15 @@ def _major_version(java: Path) -> int | None:
 
 
 def core_jar() -> Path:
-    """The jar of Paimon's core 0.9, fetched from PyPI when this is its first use."""
-    if not CORE_JAR.exists():
-        CORE_JAR.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CORE_JAR.parent) as scratch:
-            _fetch(Path(scratch)).rename(CORE_JAR)
+    """The jar of Paimon's core 0.9, fetched from PyPI when this is its first use, by one of all processes that ask."""
+    if CORE_JAR.exists():
+        return CORE_JAR
+    CORE_JAR.parent.mkdir(parents=True, exist_ok=True)
+    with CORE_JAR.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not CORE_JAR.exists():
+            with tempfile.TemporaryDirectory(dir=CORE_JAR.parent) as scratch:
+                _fetch(Path(scratch)).rename(CORE_JAR)
     return CORE_JAR
 
 
