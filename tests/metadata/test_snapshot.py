@@ -213,24 +213,26 @@ def test_a_snapshot_under_another_id_is_corrupt(tmp_path: Path) -> None:
 class _Torn(LocalStorage):
     """Storage of another engine's file system: a file's first reads see only its beginning."""
 
-    torn_reads = 2
+    def __init__(self, torn_reads: int) -> None:
+        self.torn_reads = torn_reads
 
     def read(self, path: str, limit: int | None = None) -> bytes:
         data = super().read(path, limit)
-        if type(self).torn_reads:
-            type(self).torn_reads -= 1
+        if self.torn_reads:
+            self.torn_reads -= 1
             return data[:20]
         return data
 
 
 def test_torn_reads_are_repeated_a_few_times(tmp_path: Path) -> None:
     _filled(tmp_path, 1)
-    store = SnapshotStore(_Torn(), TablePaths(str(tmp_path)))
+    storage = _Torn(2)
+    store = SnapshotStore(storage, TablePaths(str(tmp_path)))
     assert store.get(1).time_millis == 1000
-    _Torn.torn_reads = 1000
+    storage.torn_reads = 1000
     with pytest.raises(CorruptFile, match="not JSON"):
         store.get(1)
-    assert _Torn.torn_reads > 900
+    assert storage.torn_reads > 900
 
 
 @pytest.mark.parametrize(

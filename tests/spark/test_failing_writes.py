@@ -32,6 +32,7 @@ Batches = Iterator[pa.RecordBatch]
 # Several Arrow batches a task, and files that are written before the task fails.
 ROWS = 50_000
 SMALL_BUFFER = {"write-buffer-size": "200 kb"}
+LONGEST_WAIT_SECONDS = 120
 
 
 def _fails_until(attempt: int) -> Callable[[Batches], Batches]:
@@ -100,7 +101,10 @@ def test_a_write_that_fails_for_good_leaves_no_file(spark: Any, path: str, tmp_p
         for batch in batches:
             yield batch
         if TaskContext.get().partitionId() == 0:
+            end = time.monotonic() + LONGEST_WAIT_SECONDS
             while not finished.exists():
+                if time.monotonic() > end:
+                    raise TimeoutError("the other task has not finished, or nobody has noticed")
                 time.sleep(0.02)
             yield _without_key(batch.schema)
 

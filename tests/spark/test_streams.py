@@ -11,6 +11,8 @@ from pyspark.errors import StreamingQueryException
 from paimon_spark import PaimonTable
 from tests.spark.frames import KEYED, load, rows, write
 
+LONGEST_RUN_SECONDS = 600
+
 
 @pytest.fixture
 def stream(spark: Any, tmp_path: Path) -> Any:
@@ -23,7 +25,7 @@ def stream(spark: Any, tmp_path: Path) -> Any:
 
 def _run(query: Any, directory: Path) -> None:
     started = query.option("checkpointLocation", str(directory / "checkpoint")).trigger(availableNow=True)
-    started.start().awaitTermination()
+    assert started.start().awaitTermination(LONGEST_RUN_SECONDS)
 
 
 def test_a_stream_is_not_written(stream: Any, path: str, tmp_path: Path) -> None:
