@@ -57,7 +57,8 @@ tests-of-all-else:
 	@$(call run,$(VENV)) -m pytest --ignore tests/spark $(addprefix --ignore ,$(FAULTS))
 
 soak: $(VENV)/.installed
-	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s tests/faults tests/storage tests/lookup tests/compact tests/table \
+	@$(call run,$(VENV),PAIMON_SOAK=1) -m pytest -s -o faulthandler_timeout=0 \
+		tests/faults tests/storage tests/lookup tests/compact tests/table \
 		tests/metadata/test_commit.py tests/merge/test_merge_reference.py tests/rows/test_nested_rows.py \
 		tests/spark/cluster tests/spark/test_native_golden.py tests/spark/test_native_level0.py
 

@@ -16,9 +16,11 @@ from tests.java.jvm import QUICK_JVM, java_home
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session that finds ``paimon-py`` by itself. Its time zone is not UTC, and not this machine's either."""
+    """A session that finds ``paimon-py`` by itself. Its time zone is not UTC, and not this machine's either. It needs
+    no name of this machine, and its Java and Python wait for each other where the machine stands still for a while."""
     os.environ.setdefault("JAVA_HOME", str(java_home()))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     root = Path(__file__).parents[2]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
     session = (
@@ -29,6 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.driver.extraJavaOptions", " ".join(QUICK_JVM))
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
+        .config("spark.python.authenticate.socketTimeout", "10min")
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark-warehouse")))
         .getOrCreate()

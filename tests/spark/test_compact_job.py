@@ -212,6 +212,7 @@ def _submit(*arguments: str) -> subprocess.CompletedProcess[str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": str(REPO),
+        "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_CONF_DIR": str(REPO / "conf"),
     }
     submit = str(Path(sys.executable).with_name("spark-submit"))
