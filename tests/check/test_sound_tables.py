@@ -36,7 +36,8 @@ def fixtures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("fixtures")
     for archive in ("java09-warehouse", "python-warehouse"):
         with tarfile.open(DATA / "fixtures" / f"{archive}.tar.gz") as tar:
-            tar.extractall(root, filter="data")
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
+            tar.extractall(root)
     return root
 
 

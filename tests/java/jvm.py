@@ -125,7 +125,8 @@ def _fetch(scratch: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:", "--require-hashes"]
     subprocess.run([*command, "--dest", str(scratch), "--requirement", str(wanted)], check=True)
     with tarfile.open(scratch / "pypaimon-0.2.0.tar.gz") as package:
-        package.extract(_MEMBER, scratch, filter="data")
+        package.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
+        package.extract(_MEMBER, scratch)
     return scratch / _MEMBER
 
 

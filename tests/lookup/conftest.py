@@ -72,7 +72,8 @@ def golden_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What Java wrote: lookup files, ``index.json`` and ``bloom.json``; ``java-2.0-sort`` holds those of Paimon 2.0."""
     root = tmp_path_factory.mktemp("golden-lookup")
     with tarfile.open(DATA / "lookup.tar.gz") as tar:
-        tar.extractall(root, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
+        tar.extractall(root)
     return root / "lookup"
 
 

@@ -31,7 +31,8 @@ MILLIS = 1_700_000_000_123  # 2023-11-14T22:13:20.123Z
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("fixtures")
     with tarfile.open(FIXTURES / "java09-warehouse.tar.gz") as tar:
-        tar.extractall(root, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
+        tar.extractall(root)
     return root
 
 
