@@ -2,28 +2,25 @@
 
 Spark fills the column :data:`POSITION` of a parquet scan with the position of each row in its file, and knows the size
 of that file. The bitmaps of all files of a scan are one array of 64-bit numbers
-(:mod:`paimon_spark.spark.native_array`), which no plan shows::
+(:mod:`paimon_spark.spark.native_array`), which no plan shows, behind a table of where they begin, by the lowest bits of
+the sizes of the files, which are different for all of them::
 
+    2**k x 64 bits              slot (size & (2**k - 1)): where in this array the bitmap of the file begins; else 2**30
     ceil(rows / 64) x 64 bits   a file: bit (position & 63) of word (position >> 6): deleted
 
-Where the bitmap of a file begins is a choice by its size, written into the condition, the file of most rows first; of
-more than ``CHOICES`` files it is in the array too, for ``n`` files and a modulus ``m`` by which their sizes differ::
-
-    m x 64 bits                 size of the file in slot (size % m), else 0
-    m x 64 bits                 where in this array the bitmap of the file in that slot begins
-
-A row costs one load, or three and a remainder; a join costs a hash, a probe and a row of the other side. But every task
-of a stage gets the whole array along with its code, so there is a bound on it (``BYTES``, ``FILES``), and beyond there
-is :mod:`paimon_spark.spark.native_deletions`. A row of a file that is not known, or has no position, is an error.
+A row costs two loads; a join costs a hash, a probe and a row of the other side. But every task of a stage gets the
+whole array along with its code, so there is a bound on it (``BYTES``, ``FILES``), and beyond there is
+:mod:`paimon_spark.spark.native_deletions`. A row that has no slot, or no position, is an error.
 
 The condition is text where it can be, and the rest is put together in the JVM: each operator between two columns of
-Python is a dozen calls.
+Python is a dozen calls. What differs from snapshot to snapshot is in the array: Spark compiles the code of a scan once
+for all snapshots, and the JVM keeps what it has made of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,10 +33,12 @@ from paimon_spark.spark.native_array import array_column
 from paimon_spark.spark.native_columns import METADATA, POSITION
 
 FILES = 256
-CHOICES = 8
 BYTES = 16 * MB
+# Nearly all scans need no more slots than the fewest, which makes their code the same.
+_FEWEST_SLOTS, _MOST_SLOTS = 1 << 10, 1 << 18
+_NOWHERE = 1 << 30
 _SIZE = f"{METADATA}.file_size"
-_WORD = f"shiftright(CAST({POSITION} AS INT), 6)"
+_WORD = f"shiftright({POSITION}, 6)"
 _BIT = f"CAST({POSITION} & 63 AS INT)"
 _UNKNOWN = "raise_error('Spark reads a row that is not in the deletion vectors of this table')"
 
@@ -53,31 +52,23 @@ def bitmap_bytes(row_count: int) -> int:
 
 def are_told_apart(sizes: Sequence[int]) -> bool:
     """Whether files of these sizes can be masked in one scan: they are few, and no two are alike."""
-    return len(sizes) <= FILES and len(set(sizes)) == len(sizes)
+    return len(sizes) <= FILES and _slots(np.array(sizes, np.int64)) is not None
 
 
 def without_deleted_of(session: Any, rows: Any, vectors: Sequence[tuple[DataFile, DeletionVector]]) -> Any:
     """The DataFrame ``rows``, a parquet scan with the column :data:`POSITION`, without its deleted rows.
 
-    ``vectors`` are (file, its :class:`DeletionVector`) pairs. Requires: the sizes of the files are told apart.
+    ``vectors`` are (file, its :class:`DeletionVector`) pairs. Requires: the sizes of the files are told apart, and are
+    those that Spark finds.
     """
-    vectors = sorted(vectors, key=lambda pair: pair[0].row_count, reverse=True)
+    slots = _slots(np.array([file.size for file, _ in vectors], np.int64))
+    assert slots is not None
     words, starts = _bitmaps(vectors)
-    sizes = np.array([file.size for file, _ in vectors], np.int64)
+    array = array_column(session, np.concatenate([slots.table(starts), words]))
     functions = getattr(session.sparkContext._jvm, "org.apache.spark.sql.functions")
-    if len(vectors) <= CHOICES:
-        array = array_column(session, words)
-        choices = " ".join(f"WHEN {size}L THEN {at}" for size, at in zip(sizes.tolist(), starts.tolist(), strict=True))
-        index = functions.expr(f"{_WORD} + CASE {_SIZE} {choices} END")
-    else:
-        table = _table(sizes, starts)
-        array = array_column(session, np.concatenate([table, words]))
-        slot, modulus = f"CAST({_SIZE} % {len(table) // 2} AS INT)", len(table) // 2
-        known = functions.get(array, functions.expr(slot)).equalTo(functions.expr(_SIZE))
-        start = functions.when(known, functions.get(array, functions.expr(f"{slot} + {modulus}")))
-        index = functions.expr(_WORD).plus(start.cast("int"))
-    bit = functions.getbit(functions.get(array, index), functions.expr(_BIT))
-    kept = functions.nvl(bit, functions.expr(_UNKNOWN)).equalTo(0)
+    text, get = functions.expr, functions.get
+    word = get(array, get(array, text(f"{_SIZE} & {slots.mask}")).plus(text(_WORD)))
+    kept = functions.nvl(functions.getbit(word, text(_BIT)), text(_UNKNOWN)).equalTo(0)
     return DataFrame(rows._jdf.filter(kept), session)
 
 
@@ -91,22 +82,29 @@ def _bitmaps(vectors: Sequence[tuple[DataFile, DeletionVector]]) -> tuple[Int64A
     return np.packbits(bits, bitorder="little").view("<i8"), starts
 
 
-def _table(sizes: Int64Array, starts: Int64Array) -> Int64Array:
-    """By the remainder of its size, the size of a file and where its words begin behind this table."""
-    modulus = _modulus(sizes)
-    table = np.zeros(2 * modulus, np.int64)
-    table[sizes % modulus] = sizes
-    table[modulus + sizes % modulus] = len(table) + starts
-    return table
-
-
-def _modulus(sizes: Int64Array) -> int:
-    """A small number by which all ``sizes`` leave different remainders; of ``n`` sizes it is some n² / 2."""
-    modulus = max(1, len(sizes) ** 2 // 2)
-    while len(np.unique(sizes % modulus)) < len(sizes):
-        modulus += 1
-    return modulus
-
-
 def _words(row_count: int) -> int:
     return -(-row_count // 64)
+
+
+class _Slots(NamedTuple):
+    """The slots of files of different sizes: ``taken`` by each, out of ``mask`` + 1."""
+
+    mask: int
+    taken: Int64Array
+
+    def table(self, starts: Int64Array) -> Int64Array:
+        """What the slots hold, where the bitmap of each file begins so many words behind them."""
+        table = np.full(self.mask + 1, _NOWHERE, np.int64)
+        table[self.taken] = len(table) + starts
+        return table
+
+
+def _slots(sizes: Int64Array) -> _Slots | None:
+    """Slots that are different for all sizes; of ``n`` sizes it takes some n² / 2. None: more than there may be."""
+    count = _FEWEST_SLOTS
+    while count <= _MOST_SLOTS:
+        taken = sizes & (count - 1)
+        if len(np.unique(taken)) == len(sizes):
+            return _Slots(count - 1, taken)
+        count *= 2
+    return None

@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as spark
 
+from paimon_spark.errors import CorruptFile
 from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_vector
 from paimon_spark.read.scan import Scan
 from paimon_spark.rows.binary_row import decode
@@ -113,7 +114,7 @@ class NativeScan:
         """The rows of the plan's files that satisfy the filter, with the columns of the scan.
 
         :raises NotFound: a file is gone, because the snapshot has expired
-        :raises CorruptFile: a deletion vector is damaged
+        :raises CorruptFile: a deletion vector is damaged, or a file with one has another size than it was written with
         """
         explain_expiry(self.scan, self.plan.files)
         with self._listed_here():
@@ -152,6 +153,7 @@ class NativeScan:
             more.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
         rows = self._load(files, columns, masked)
         if masked and not joined:
+            self._check_sizes(files)
             rows = without_deleted_of(self.session, rows, [(f.file, v) for f, v in self._vectors(files)])
         if more or not columns or not all(c.is_as_stored for c in columns):
             rows = rows.selectExpr(*(c.sql for c in columns), *more)
@@ -207,6 +209,17 @@ class NativeScan:
     def _has_bitmaps(self, files: Sequence[NativeFile]) -> bool:
         """Whether deleted rows of these files are found in bitmaps, and not by a join."""
         return self._bitmaps_fit and are_told_apart([f.file.size for f in files])
+
+    def _check_sizes(self, files: Sequence[NativeFile]) -> None:
+        """That Spark finds the files, whose bitmaps it finds by their sizes, as they were written.
+
+        :raises CorruptFile: one has another size
+        """
+        with self.scan.expiry_explained():
+            for f in files:
+                size = self.scan.metadata.storage.size(f.path)
+                if size != f.file.size:
+                    raise CorruptFile(f.path, f"it has {size} bytes, where its manifest recorded {f.file.size}")
 
     @cached_property
     def _bitmaps_fit(self) -> bool:

@@ -17,21 +17,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyroaring import BitMap
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
+from pyspark.sql.types import LongType, StructField, StructType
 
 import paimon_spark
 from paimon_spark import PaimonTable
-from paimon_spark.errors import NotFound
+from paimon_spark.errors import CorruptFile, NotFound
+from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
-from paimon_spark.spark import native_array, native_level0, native_local
-from paimon_spark.spark.native_bitmaps import CHOICES, are_told_apart
+from paimon_spark.spark import native_array, native_bitmaps, native_level0, native_local
+from paimon_spark.spark.native_bitmaps import are_told_apart, without_deleted_of
 from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
 from paimon_spark.spark.native_plan import NativePlan
-from paimon_spark.spark.native_scan import _LISTED, _LISTING_THRESHOLD, NativeScan
+from paimon_spark.spark.native_scan import _LISTED, _LISTING_THRESHOLD
 from paimon_spark.types import DataField, parse_type
 from tests.spark.frames import load, rows
 from tests.spark.native import assert_native, evolved, plan_of
@@ -405,24 +408,67 @@ def test_a_few_rows_without_vectors_are_masked_with_the_others(spark: Any, path:
 
 
 def test_a_row_that_no_bitmap_knows_is_an_error(spark: Any, path: str) -> None:
+    plan = plan_of(_with_vectors(path, bucket="2"))
+    masked = [f for f in plan.files if f.deletion]
+    file = masked[0]
+    columns = StructType([StructField("id", LongType()), StructField(POSITION, LongType())])
+    found = spark.read.schema(columns).parquet(file.path)
+    for size, right in ((file.file.size, True), (file.file.size + 1, False)):
+        kept = without_deleted_of(spark, found, [(file.file._replace(size=size), DeletionVector(BitMap([0, 1])))])
+        if right:
+            assert kept.count() == file.file.row_count - 2
+        else:
+            with pytest.raises((PySparkException, Py4JJavaError), match="not in the deletion vectors"):
+                kept.count()
+
+
+def test_a_masked_file_of_another_size_is_damaged(spark: Any, path: str) -> None:
     table = _with_vectors(path, bucket="2")
-    scan = table.scan()
-    plan = plan_of(table)
-    wrong = [replace(f, file=f.file._replace(size=f.file.size + 1)) for f in plan.files]
-    with pytest.raises((PySparkException, Py4JJavaError), match="not in the deletion vectors"):
-        NativeScan(spark, scan, NativePlan(tuple(wrong), ())).frame().collect()
+    file = next(f for f in plan_of(table).files if f.deletion)
+    with Path(file.path).open("ab") as data:
+        data.write(b"x")
+    with pytest.raises(CorruptFile, match=rf"{re.escape(file.path)}.* has {file.file.size + 1} bytes"):
+        paimon_spark.read(spark, table.path)
 
 
-def test_bitmaps_of_more_files_than_choices(spark: Any, path: str) -> None:
+def test_bitmaps_of_many_files(spark: Any, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether their sizes differ in few bits or only in many."""
     table = _with_vectors(path, 400, bucket="9")
-    masked = [f for f in plan_of(table).files if f.deletion]
-    assert len(masked) > CHOICES
-    assert are_told_apart([f.file.size for f in masked])
-    assert "Join" not in _plan(assert_native(spark, table))
-    scan, plan = table.scan(), plan_of(table)
-    wrong = [replace(f, file=f.file._replace(size=f.file.size + 1000)) for f in plan.files]
-    with pytest.raises((PySparkException, Py4JJavaError), match="not in the deletion vectors"):
-        NativeScan(spark, scan, NativePlan(tuple(wrong), ())).frame().collect()
+    masked = [f.file.size for f in plan_of(table).files if f.deletion]
+    assert len(masked) > 8
+    for fewest in (1, 1 << 12):
+        monkeypatch.setattr(native_bitmaps, "_FEWEST_SLOTS", fewest)
+        assert are_told_apart(masked)
+        assert "Join" not in _plan(assert_native(spark, table))
+    monkeypatch.setattr(native_bitmaps, "_FEWEST_SLOTS", 1)
+    monkeypatch.setattr(native_bitmaps, "_MOST_SLOTS", 4)
+    assert not are_told_apart(masked)
+    assert "Join" in _plan(assert_native(spark, table))
+
+
+def test_which_files_are_told_apart() -> None:
+    assert are_told_apart([])
+    assert are_told_apart([5])
+    assert are_told_apart([5, 5 + (1 << 17)])
+    assert not are_told_apart([5, 5 + (1 << 18)])
+    assert not are_told_apart([5, 6, 5])
+    assert are_told_apart(range(1000, 1256))
+    assert not are_told_apart(range(1000, 1257))
+
+
+def test_every_snapshot_is_read_by_the_same_code(spark: Any, path: str) -> None:
+    """What Spark generates, the JVM compiles, and gets faster with use."""
+    codes = set()
+    for number, count in enumerate((2000, 300)):
+        table = _with_vectors(f"{path}-{number}", count, bucket=f"{1 + number}")
+        table.compact(full=True)
+        table.append(_keyed(range(0, count, 3)))
+        table.compact()
+        found = paimon_spark.read(spark, table.path)._jdf.queryExecution().debug().codegenToSeq()
+        masked = [code for code in (found.apply(i)._2() for i in range(found.size())) if '"getbit"' in code]
+        assert len(masked) == 1
+        codes |= set(masked)
+    assert len(codes) == 1
 
 
 def test_masked_rows_cached_joined_with_themselves_and_of_a_second_attempt(spark: Any, path: str) -> None:
