@@ -33,12 +33,11 @@ from paimon_spark.rows.byte_strings import (
     Int64s,
     Mask,
     matrix_rows,
-    matrix_strings,
     offsets_and_bytes,
     varint,
     varint_sizes,
 )
-from paimon_spark.rows.murmur import hash_bytes_many
+from paimon_spark.rows.murmur import hash_matrix
 
 _COPY = 2**22
 _PIECE = 2**20
@@ -112,7 +111,7 @@ class HashWriter(StoreWriter[HashContext]):
         ends = section.data_length + np.cumsum(lengths + varint_sizes(lengths))
         starts = np.concatenate((np.array([section.last_offset, section.data_length]), ends[:-1]))
         offsets = starts[: len(stored) + 1][np.cumsum(fresh)]
-        section.keys.add(np.array(keys), hash_bytes_many(matrix_strings(keys)), offsets)
+        section.keys.add(np.array(keys), hash_matrix(keys), offsets)
         section.last_value = strings([values[len(values) - 1].as_py()], pa.binary())
         section.last_offset = int(offsets[-1])
         self._store(section, stored, ends)

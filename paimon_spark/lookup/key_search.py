@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, offsets_and_bytes
+from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, equal_rows, offsets_and_bytes
 
 OrderedKeys: TypeAlias = "Int64s | pa.BinaryArray"
 
@@ -74,18 +74,16 @@ class SearchKeys:
         good = values[1:] > values[:-1]
         if not isinstance(self.lengths, int) and not good.all():
             good |= (values[1:] == values[:-1]) & (self.lengths[1:] > self.lengths[:-1])
-        bad = np.flatnonzero(~good)
-        return int(bad[0]) + 1 if len(bad) else None
+        return None if good.all() else int(good.argmin()) + 1
 
 
 def search_keys(keys: OrderedKeys, form: int | None = None) -> SearchKeys:
     """``keys`` in that form, cut where they are longer than it is wide; in the narrowest that holds all, if None."""
     if isinstance(keys, np.ndarray):
         return SearchKeys(NUMBER, keys, 0)
-    offsets, data = offsets_and_bytes(keys)
-    each = offsets[1:] - offsets[:-1]
-    lengths = int(each[0]) if len(each) and bool((each == each[0]).all()) else each
-    longest = lengths if isinstance(lengths, int) else int(each.max(initial=0))
+    rows = equal_rows(keys)
+    lengths = np.diff(offsets_and_bytes(keys)[0]) if rows is None else rows.shape[1]
+    longest = lengths if isinstance(lengths, int) else int(lengths.max(initial=0))
     if form is None:
         form = _form_of_longest(longest)
     if form == OBJECT:
@@ -93,9 +91,10 @@ def search_keys(keys: OrderedKeys, form: int | None = None) -> SearchKeys:
         texts[:] = keys.to_pylist()
         return SearchKeys(OBJECT, texts, lengths)
     if longest > _WIDTH[form]:
-        offsets, data = offsets_and_bytes(pc.binary_slice(keys, 0, _WIDTH[form]))
-        longest = _WIDTH[form]
-    matrix = _padded(offsets, data, 8 if form == WORD else max(1, longest))
+        keys, longest = pc.binary_slice(keys, 0, _WIDTH[form]), _WIDTH[form]
+        rows = equal_rows(keys)
+    width = 8 if form == WORD else max(1, longest)
+    matrix = rows if rows is not None and rows.shape[1] == width else _padded(keys, width)
     if form == WORD:
         return SearchKeys(WORD, matrix.view(">u8").ravel().astype(np.uint64), lengths)
     return SearchKeys(TEXT, matrix.view(f"S{matrix.shape[1]}").ravel(), lengths)
@@ -105,14 +104,11 @@ def _form_of_longest(longest: int) -> int:
     return WORD if longest <= _WIDTH[WORD] else TEXT if longest <= _WIDTH[TEXT] else OBJECT
 
 
-def _padded(offsets: Int64s, data: Bytes, width: int) -> Bytes:
-    content = data[int(offsets[0]) : int(offsets[-1])]
-    if len(content) == (len(offsets) - 1) * width:
-        # None is longer, so none is shorter.
-        return content.reshape(-1, width)
+def _padded(keys: pa.BinaryArray, width: int) -> Bytes:
+    offsets, data = offsets_and_bytes(keys)
     lengths = np.diff(offsets)
     matrix = np.zeros((len(lengths), width), np.uint8)
-    matrix[np.arange(width) < lengths[:, None]] = content
+    matrix[np.arange(width) < lengths[:, None]] = data[int(offsets[0]) : int(offsets[-1])]
     return matrix
 
 

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from paimon_spark.rows.byte_strings import (
     EMPTY,
     Bytes,
-    Int32s,
     Int64s,
+    equal_rows,
     matrix_strings,
     offsets_and_bytes,
     varint,
@@ -39,13 +39,10 @@ def record_size(*columns: pa.BinaryArray) -> int | None:
     """The size of every row's record if each column's strings are of one length; None otherwise, or without rows."""
     size = 0
     for column in columns:
-        if not len(column):
+        rows = equal_rows(column)
+        if rows is None:
             return None
-        offsets = _offsets(column)
-        length = int(offsets[1] - offsets[0])
-        if bool((offsets[1:] - offsets[:-1] != length).any()):
-            return None
-        size += len(varint(length)) + length
+        size += len(varint(rows.shape[1])) + rows.shape[1]
     return size
 
 
@@ -53,8 +50,8 @@ def fill_records(rows: Bytes, *columns: pa.BinaryArray) -> None:
     """Put the rows' records, all of one size, into ``rows``, its last axis a record, the others counting rows."""
     at = 0
     for column in columns:
-        offsets = _offsets(column)
-        first, length = int(offsets[0]), int(offsets[1] - offsets[0])
+        first, stop = np.frombuffer(column.buffers()[1], np.int32, 2, 4 * column.offset).tolist()
+        length = stop - first
         prefix = np.frombuffer(varint(length), np.uint8)
         rows[..., at : at + len(prefix)] = prefix
         at += len(prefix)
@@ -63,11 +60,6 @@ def fill_records(rows: Bytes, *columns: pa.BinaryArray) -> None:
             strings = np.frombuffer(column.buffers()[2], f"V{length}", len(column), first)
             rows[..., at : at + length].view(strings.dtype)[...] = strings.reshape(*rows.shape[:-1], 1)
         at += length
-
-
-def _offsets(column: pa.BinaryArray) -> Int32s:
-    """As they are in memory, half as many bytes as :func:`offsets_and_bytes` makes of them. Requires: a string."""
-    return np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
 
 
 def _lengths(column: pa.BinaryArray) -> Int64s:

@@ -82,6 +82,21 @@ def rows_at(memory: Bytes, starts: Int64s, width: int) -> Bytes:
     return rows
 
 
+def equal_rows(array: pa.BinaryArray) -> Bytes | None:
+    """The strings as the rows of a matrix, a view, if all have one length; None otherwise, or without strings."""
+    if not len(array):
+        return None
+    _, buffer, data = array.buffers()
+    # As they are in memory: half as many bytes as :func:`offsets_and_bytes` makes of them.
+    offsets = np.frombuffer(buffer, np.int32, len(array) + 1, 4 * array.offset)
+    first, width = int(offsets[0]), int(offsets[1] - offsets[0])
+    if bool((offsets[1:] - offsets[:-1] != width).any()):
+        return None
+    if not width:
+        return np.empty((len(array), 0), np.uint8)
+    return np.frombuffer(data, np.uint8, len(array) * width, first).reshape(-1, width)
+
+
 def matrix_rows(offsets: Int64s, data: Bytes, rows: Int64s | None, width: int) -> Bytes:
     """The strings numbered ``rows`` (None: all), each ``width`` bytes long, as a matrix; a view where possible."""
     if rows is None:

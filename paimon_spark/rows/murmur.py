@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.rows.arrow_buffers import ByteValues, UInt8Array
+from paimon_spark.rows.byte_strings import equal_rows
 
 Int32Array = npt.NDArray[np.int32]
 UInt32Array = npt.NDArray[np.uint32]
@@ -47,6 +48,9 @@ def hash_bytes_many(values: pa.BinaryArray, seed: int = SEED) -> Int32Array:
 
     Requires: no nulls.
     """
+    rows = equal_rows(values)
+    if rows is not None:
+        return hash_matrix(rows, seed)
     pieces = range(0, len(values), _ROWS_AT_ONCE)
     return np.concatenate([_hash(values.slice(i, _ROWS_AT_ONCE), seed) for i in pieces] or [np.zeros(0, np.int32)])
 
@@ -135,8 +139,7 @@ def _step(hashes: UInt32Array, blocks: UInt32Array) -> UInt32Array:
 
 def _advance(hashes: UInt32Array, blocks: UInt32Array, mixed: UInt32Array, bits: UInt32Array) -> None:
     """:func:`_step` in place; ``mixed`` and ``bits`` are room for it."""
-    mixed[:] = blocks
-    mixed *= _C1
+    np.multiply(blocks, _C1, mixed)
     np.right_shift(mixed, _17, bits)
     mixed <<= _15
     mixed |= bits

@@ -51,7 +51,9 @@ def test_hashes_of_many_values(values: list[bytes], skip: int, seed: int) -> Non
 @pytest.mark.parametrize("length", range(14))
 def test_hashes_of_many_values_of_one_length(length: int) -> None:
     values = [bytes((i * 31 + j * 7 + 100) % 256 for j in range(length)) for i in range(20)]
-    assert hash_bytes_many(pa.array(values, pa.binary())).tolist() == [scalar_hash(v, 42) for v in values]
+    for before in (b"", b"1", b"333"):
+        array = pa.array([before, *values], pa.binary())[1:]
+        assert hash_bytes_many(array).tolist() == [scalar_hash(v, 42) for v in values]
 
 
 def test_more_values_than_one_piece_holds() -> None:
