@@ -92,10 +92,10 @@ class KeyListing:
         size = int(ends[-1] - ends[0])
         if listed.any() and _is_short(size, content):
             begin = int(ends[0])
-            parts = data[begin : begin + blocks * size].reshape(blocks, size)[listed].tobytes()
-            self._append(parts)
+            parts = data[begin : begin + blocks * size].reshape(blocks, size)[listed]
+            self._append(parts.reshape(-1).data)
             rows[listed, :4] = each, size // each, value_length, size
-            rows[listed, 4] = [crc32(parts[at : at + size]) for at in range(0, len(parts), size)]
+            rows[listed, 4] = list(map(crc32, parts))
         self._rows.append(rows)
 
     def skip(self) -> None:
@@ -109,7 +109,7 @@ class KeyListing:
         entries, keys, values, sizes, checksums = np.concatenate(self._rows).T
         return BlockKeys(entries, keys, values, sizes, checksums.astype(np.uint32))
 
-    def _append(self, parts: bytes) -> None:
+    def _append(self, parts: bytes | memoryview) -> None:
         if self.attachment is None:
             self.attachment = NewFile(sidecar_path(self._path))
         self.attachment.append(parts)

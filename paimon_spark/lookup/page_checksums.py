@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 
 from paimon_spark.checksum import crc32
@@ -20,7 +22,7 @@ class PageChecksums:
     def __init__(self, size: int) -> None:
         """Pages of ``size`` bytes."""
         self._size = size
-        self._done: list[int] = []
+        self._done = array("I")
         self._open, self._filled = 0, 0
 
     def add(self, data: bytes | memoryview) -> None:
@@ -30,14 +32,16 @@ class PageChecksums:
             at = min(len(view), size - self._filled)
             self._extend(view[:at])
         stop = at + (len(view) - at) // size * size
-        self._done += map(crc32, [view[start : start + size] for start in range(at, stop, size)])
+        if stop > at:
+            self._done.extend(map(crc32, np.frombuffer(view[at:stop], np.uint8).reshape(-1, size)))
         if stop < len(view):
             self._extend(view[stop:])
 
     def finish(self) -> Checksums:
         """The checksum of each page; the last one may be shorter."""
-        rest = [self._open] if self._filled else []
-        return np.array(self._done + rest, np.uint32)
+        if self._filled:
+            self._done.append(self._open)
+        return np.array(self._done, np.uint32)
 
     def _extend(self, data: memoryview) -> None:
         self._open = crc32(data, self._open)

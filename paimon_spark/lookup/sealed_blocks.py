@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from paimon_spark.checksum import crc32
@@ -96,14 +98,20 @@ def _sealed(
     length = len(content)
     step = piece_size or length
     pieces = [codec.compress(content[at : at + step]) for at in range(0, length, step)]
-    prefix = varint(length)
+    prefix, checksum = _prefix(length)
     size = len(prefix) + sum(map(len, pieces))
     if size >= length - length // 8:
         return [content, _trailer(NONE, crc32(content))], length, []
-    checksum = crc32(prefix)
     for piece in pieces:
         checksum = crc32(piece, checksum)
     return [prefix, *pieces, _trailer(codec.identity, checksum)], size, pieces if piece_size else []
+
+
+@functools.lru_cache(64)
+def _prefix(length: int) -> tuple[bytes, int]:
+    """What is before the compressed content of a block, and its checksum."""
+    prefix = varint(length)
+    return prefix, crc32(prefix)
 
 
 def _seal_plain(blocks: Bytes) -> None:

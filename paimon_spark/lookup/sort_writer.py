@@ -26,10 +26,7 @@ from paimon_spark.lookup.sort_layout import (
     index_values,
 )
 from paimon_spark.lookup.store_writer import StoreWriter
-from paimon_spark.rows.byte_strings import (
-    Int32s,
-    offsets_and_bytes,
-)
+from paimon_spark.rows.byte_strings import Int32s, Int64s, offsets_and_bytes
 from paimon_spark.rows.murmur import hash_bytes_many
 
 _PIECE = 2**21
@@ -72,15 +69,16 @@ class SortWriter(StoreWriter[SortContext]):
         self._check_order(keys)
         if self._bloom is not None:
             self._hashes.append(hash_bytes_many(keys))
-        # Pieces stay in the processor's cache from here to the write.
-        at, piece = 0, max(_PIECE, 4 * self._block_size)
-        if keys.nbytes + values.nbytes <= piece:
+        if keys.nbytes + values.nbytes <= _PIECE:
             self._put_piece(keys, values, True, None)
             return
-        size = record_size(keys, values)
+        at, size = 0, record_size(keys, values)
         ends = offsets_and_bytes(keys)[0] + offsets_and_bytes(values)[0]
+        piece = max(_PIECE, 4 * self._block_size) if size is None else int(ends[-1])
         while at < len(keys):
-            stop = max(at + 1, int(np.searchsorted(ends, ends[at] + piece, side="right")) - 1)
+            # What waits is copied with what follows it: with no more than closes its block.
+            most = self._block_size if len(self._rest_keys) else piece
+            stop = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
             at += self._put_piece(keys[at:stop], values[at:stop], stop == len(keys), size)
 
     def _put_piece(self, keys: pa.BinaryArray, values: pa.BinaryArray, last: bool, size: int | None) -> int:
@@ -116,24 +114,32 @@ class SortWriter(StoreWriter[SortContext]):
         """Write the blocks that entries of one ``size`` fill; how many entries those have."""
         each = self._entries_of_a_block(size)
         count = len(keys) // each
-        done, content = count * each, each * size
+        done, length = count * each, each * size + TAIL_SIZE
         if not count:
             return 0
-        blocks = np.empty((count, content + TAIL_SIZE + TRAILER.size), np.uint8)
-        entries = np.ndarray((count, each, size), np.uint8, blocks, 0, (blocks.shape[1], size, 1))
-        fill_records(entries, keys[:done], values[:done])
-        tail = block_tail(_NO_STARTS, size)
-        blocks[:, content : content + TAIL_SIZE] = np.frombuffer(tail, np.uint8)
-        self._longest = max(self._longest, content + TAIL_SIZE)
         offset = self._file.size
-        sealed, sizes = self._sealer.many(offset, blocks, each)
-        self._write(sealed)
+        # As many at once as stay in the processor's cache from here to the write.
+        rows = max(1, _PIECE // length) * each
+        parts = [slice(at, min(at + rows, done)) for at in range(0, done, rows)]
+        sizes = np.concatenate([self._write_blocks(keys[part], values[part], each, size) for part in parts])
         stored = np.cumsum(sizes + TRAILER.size)
+        self._longest = max(self._longest, length)
         self._index_offsets.append(offset + stored - (sizes + TRAILER.size))
         self._index_sizes.append(sizes)
         self._index_keys.append(keys.take(to_arrow(np.arange(each - 1, done, each))))
-        self._listing.add_alike(keys[:done], len(values[0].as_py()), self._sealer.paged(count), content + TAIL_SIZE)
+        self._listing.add_alike(keys[:done], len(values[0].as_py()), self._sealer.paged(count), length)
         return done
+
+    def _write_blocks(self, keys: pa.BinaryArray, values: pa.BinaryArray, each: int, size: int) -> Int64s:
+        """Write blocks of ``each`` entries of one ``size``; the sizes of their payloads."""
+        content = each * size
+        blocks = np.empty((len(keys) // each, content + TAIL_SIZE + TRAILER.size), np.uint8)
+        entries = np.ndarray((len(blocks), each, size), np.uint8, blocks, 0, (blocks.shape[1], size, 1))
+        fill_records(entries, keys, values)
+        blocks[:, content : content + TAIL_SIZE] = np.frombuffer(block_tail(_NO_STARTS, size), np.uint8)
+        sealed, sizes = self._sealer.many(self._file.size, blocks, each)
+        self._write(sealed)
+        return sizes
 
     def _entries_of_a_block(self, size: int) -> int:
         """How many entries of one ``size`` close a block."""

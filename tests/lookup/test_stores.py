@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import InvalidInput, UnsupportedFeature
-from paimon_spark.lookup import HashLookupStore, SortLookupStore, store_writer
+from paimon_spark.lookup import HashLookupStore, SortLookupStore, sort_writer, store_writer
 from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.key_order import CompactOrder
 from paimon_spark.rows.byte_strings import joined_strings
@@ -184,6 +185,28 @@ def test_a_sort_file_is_the_same_whatever_pieces_come(mixed: bool, compression: 
         ask("sort", tmp_path / str(size), pairs, keys)
         files.append((tmp_path / str(size)).read_bytes())
     assert files[0] == files[2] != files[1]
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_sort_file_is_the_same_whatever_waits(
+    compression: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of one size and of several, of less than a block and of many, behind rows of their size and of others."""
+    rng, pairs = random.Random(8), list[tuple[bytes, bytes]]()
+    for length in rng.choices([3, 90, 90, 90, 400], k=60):
+        some = range(len(pairs), len(pairs) + rng.choice([1, 7, 150]))
+        pairs += [(b"%06d" % i, rng.randbytes(length // 2).hex().encode()) for i in some]
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*pairs, strict=True))
+    for number in range(30):
+        made = SortLookupStore.writer(str(tmp_path / str(number)), len(pairs), 0.05, compression, 1000)
+        borders = sorted({0, len(pairs), *rng.sample(range(len(pairs)), 2 * number)})
+        for start, stop in pairwise(borders):
+            made.put_many(keys[start:stop], values[start:stop])
+        made.close()
+        monkeypatch.setattr(sort_writer, "_PIECE", 2_000)
+        for end in ("", ".context"):
+            assert (tmp_path / f"{number}{end}").read_bytes() == (tmp_path / f"0{end}").read_bytes()
+    ask("sort", tmp_path / "29", dict(pairs), [key for key, _ in pairs])
 
 
 @pytest.mark.parametrize("memory", [0, 10_000, 50_000, 2**22])
