@@ -116,11 +116,9 @@ def _prefix(length: int) -> tuple[bytes, int]:
 
 def _seal_plain(blocks: Bytes) -> None:
     """Write the trailers of blocks, the rows of a matrix whose contents are complete, as not compressed."""
-    width = blocks.shape[1]
-    stop = width - TRAILER.size
+    stop = blocks.shape[1] - TRAILER.size
     blocks[:, stop] = NONE
-    view = blocks.reshape(-1).data
-    checksums = list(map(crc32, [view[at : at + stop + 1] for at in range(0, blocks.size, width)]))
+    checksums = list(map(crc32, blocks[:, : stop + 1]))
     blocks[:, stop + 1 :] = np.array(checksums, "<u4").view(np.uint8).reshape(-1, 4)
 
 
