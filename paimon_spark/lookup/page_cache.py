@@ -22,7 +22,8 @@ The first pages of a file may be *precious*: most requests need some of them, su
 serves many keys. They count as used ``_HEAD_START`` requests later than they were, and no bound keeps them out.
 
 Where many thousands of pages are old enough to go, those that do are the oldest of some picked at random, sixteen for
-each and a thousand at least: to look through all of them for one page takes longer than to read it.
+each and a thousand at least: to look through all of them for one page takes longer than to read it. Of many files,
+only those are looked at that may have the oldest pages (``age_order``).
 
 Source: ``CacheManager``, ``FileBasedRandomInputView`` of Apache Paimon; random candidates are how Redis evicts.
 """
@@ -38,6 +39,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from paimon_spark.lookup.age_order import NEVER, AgeOrder
 from paimon_spark.lookup.memory_budget import MemoryBudget
 from paimon_spark.rows.byte_strings import Bytes, Int64s, Mask, rows_at
 
@@ -58,7 +60,8 @@ class PageCache:
         """A cache that lives within ``budget``."""
         self.budget = budget
         budget.reclaim.append(self._give_back)
-        self.spaces: set[AddressSpace] = set()
+        # Those that have resident pages.
+        self.spaces: AgeOrder[AddressSpace] = AgeOrder()
         self.time = 0
         self._random = np.random.default_rng(0)
         self._buffer: Bytes = np.empty(0, np.uint8)
@@ -83,20 +86,25 @@ class PageCache:
 
     def _give_back(self, size: int) -> None:
         """Evict the oldest pages, ``size`` bytes in all or all that are not in use."""
-        if not self.spaces:
-            return
         old = self._oldest(size)
         old.evict(int(np.searchsorted(old.freed, size)) + 1)
 
     def _oldest(self, size: int) -> _OldPages:
         """Pages of ``size`` bytes in all that are not used now, or all that there are."""
-        spaces = list(self.spaces)
-        frames = [space.old_frames(self._random, -(-size // space.frame)) for space in spaces]
-        ages = np.concatenate([space.uses(some) for space, some in zip(spaces, frames, strict=True)])
-        owners = np.repeat(np.arange(len(spaces)), [len(some) for some in frames])
-        order = _least(ages, size // min(space.frame for space in spaces) + 1)
-        freed = np.cumsum(np.array([space.frame for space in spaces])[owners[order]])
-        return _OldPages(spaces, np.concatenate(frames)[order], owners[order], ages[order], freed)
+        old, seen = _OldPages([], np.empty((4, 0), np.int64)), []
+        while self.spaces.first() < old.last(size):
+            bound, space = self.spaces.pop()
+            frames = space.old_frames(self._random, -(-size // space.frame))
+            if len(frames):
+                ages = space.uses(frames)
+                old = old.among(space, frames, ages, size)
+                # Pages that are used now are no older than that.
+                seen.append((space, min(int(ages.min()), self.time)))
+            elif space.resident.any():
+                seen.append((space, bound))
+        for space, bound in seen:
+            self.spaces.put(space, bound)
+        return old
 
     def buffer(self, size: int) -> Bytes:
         """Memory for ``size`` bytes that pass through; the same in every call if it fits."""
@@ -109,19 +117,44 @@ class PageCache:
 
 @dataclass(frozen=True)
 class _OldPages:
-    """Pages that may go, the oldest first: their frames, whose they are, when they were used, and how many bytes are
-    free when all up to one have gone."""
+    """Pages that may go, the oldest first: ``pages`` is a matrix of when they were used, their frames, which of the
+    ``spaces`` these are of, and their sizes."""
 
     spaces: list[AddressSpace]
-    frames: Int64s
-    owners: Int64s
-    ages: Int64s
-    freed: Int64s
+    pages: Int64s
+
+    @property
+    def ages(self) -> Int64s:
+        """When each counts as used."""
+        ages: Int64s = self.pages[0]
+        return ages
+
+    @property
+    def freed(self) -> Int64s:
+        """How many bytes are free when all up to one have gone."""
+        freed: Int64s = np.cumsum(self.pages[3])
+        return freed
+
+    def last(self, size: int) -> int:
+        """When the last one counts as used, if these have ``size`` bytes; else no page is too new to go."""
+        return int(self.pages[0, -1]) if int(self.pages[3].sum()) >= size else NEVER
+
+    def among(self, space: AddressSpace, frames: Int64s, ages: Int64s, size: int) -> _OldPages:
+        """The oldest of these and of some frames of another space, of ``size`` bytes in all."""
+        some = _least(ages, -(-size // space.frame))
+        pages = np.empty((4, len(some)), np.int64)
+        pages[0], pages[1], pages[2], pages[3] = ages[some], frames[some], len(self.spaces), space.frame
+        if self.spaces:
+            pages = np.concatenate((self.pages, pages), axis=1)
+            pages = pages[:, np.argsort(pages[0], kind="stable")]
+            pages = pages[:, : int(np.searchsorted(np.cumsum(pages[3]), size)) + 1]
+        return _OldPages([*self.spaces, space], pages)
 
     def evict(self, count: int) -> None:
         """Evict the oldest ``count``."""
-        for number, space in enumerate(self.spaces):
-            space.evict(np.sort(self.frames[:count][self.owners[:count] == number]))
+        _, frames, owners, _ = self.pages[:, :count]
+        for number in set(owners.tolist()):
+            self.spaces[number].evict(np.sort(frames[owners == number]))
 
 
 class AddressSpace:
@@ -149,7 +182,6 @@ class AddressSpace:
         self._precious = precious // self.frame
         # As if used when the file is opened: used never, they would have to wait.
         self.last_use[: self._precious] = cache.time
-        cache.spaces.add(self)
 
     def close(self) -> None:
         """Give all memory back."""
@@ -305,6 +337,7 @@ class AddressSpace:
             self._memory[begin:end] = loaded[at : at + end - begin]
             at += end - begin
         self.resident[frames] = True
+        self._cache.spaces.put(self, int(self.last_use[frames].min()))
 
     def _pass_through(self, frames: Int64s) -> Bytes:
         """The bytes of these frames, one after another."""

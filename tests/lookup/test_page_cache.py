@@ -165,3 +165,53 @@ def test_neighbours_come_along_while_there_is_room() -> None:
     assert np.flatnonzero(file.taken_reads()).tolist() == [9 * around]
     assert cache.budget.used == 10 * PAGE
     space.close()
+
+
+def small_files(cache: PageCache, count: int) -> list[AddressSpace]:
+    """Files of eight pages, of which the first is precious."""
+    return [AddressSpace(cache, 8 * PAGE, PAGE, CountedFile().load, PAGE) for _ in range(count)]
+
+
+def test_of_many_files_the_oldest_pages_go() -> None:
+    """Among files that come and go, with neighbours that come along where one has gone."""
+    rng = np.random.default_rng(5)
+    cache = PageCache(MemoryBudget(100 * PAGE))
+    files, gone = small_files(cache, 60), 0
+    for turn in range(3000):
+        if turn % 50 == 0:
+            files.pop(0).close()
+            files += small_files(cache, 1)
+        before = {(file, frame): file.uses(np.array([frame]))[0] for file in files for frame in resident(file)}
+        asked = files[min(int(rng.exponential(10)), len(files) - 1)]
+        asked.rows(rng.integers(0, 8, 3) * PAGE, 1)
+        assert cache.budget.used == sum(len(resident(file)) for file in files) * PAGE <= 100 * PAGE
+        left = [use for (file, frame), use in before.items() if not file.resident[frame]]
+        kept = [
+            use for (file, frame), use in before.items() if file.resident[frame] and file.last_use[frame] < cache.time
+        ]
+        assert not left or max(left) <= min(kept)
+        gone += len(left)
+    assert gone > 500
+
+
+def resident(file: AddressSpace) -> list[int]:
+    frames: list[int] = np.flatnonzero(file.resident).tolist()
+    return frames
+
+
+@pytest.mark.parametrize("count", [50, 500])
+def test_however_many_files_are_open_few_are_looked_at_for_a_page(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, look = [0], AddressSpace.old_frames
+
+    def counted(space: AddressSpace, random: np.random.Generator, wanted: int) -> Int64s:
+        looks[0] += 1
+        return look(space, random, wanted)
+
+    monkeypatch.setattr(AddressSpace, "old_frames", counted)
+    cache = PageCache(MemoryBudget(2 * count * PAGE))
+    files = small_files(cache, count)
+    for turn in range(4):
+        for file in files:
+            file.rows(np.arange(turn, 8) * PAGE, 1)
+    assert cache.budget.used == 2 * count * PAGE
+    assert count < looks[0] < 4 * 4 * count
