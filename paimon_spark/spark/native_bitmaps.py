@@ -51,7 +51,7 @@ def bitmap_bytes(row_count: int) -> int:
 
 
 def are_told_apart(sizes: Sequence[int]) -> bool:
-    """Whether files of these sizes can be masked in one scan: they are few, and no two are alike."""
+    """Whether files of these sizes can be masked in one scan: they are few, and their lowest bits tell them apart."""
     return len(sizes) <= FILES and _slots(np.array(sizes, np.int64)) is not None
 
 

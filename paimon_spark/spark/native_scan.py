@@ -5,7 +5,7 @@ that needs no merging is plain parquet and a mask, and Spark's reader is twice a
 groups, and counts rows without reading any. So a scan becomes a union (:mod:`paimon_spark.spark.native_plan`)::
 
     files of one shape and partition, no vectors    parquet scan → columns, partition literals → filter
-    the same with vectors, and a few without        parquet scan → bitmaps, or a join where they are large → …
+    the same with vectors, and a few without        parquet scan → bitmaps, or else a join → …
     all that must be merged                         Python source, pinned to the same snapshot and plan; or read now
 
 Files have one shape when their columns have the same names and types. With more than ``_SCANS`` partitions the files
