@@ -75,6 +75,8 @@ class LookupDirectory:
         except OSError as problem:
             raise StorageError(f"cannot make the lookup directory {self.path}: {problem}") from problem
         self._refuse_unless_private(status)
+        # Of the files that were there at the last listing, by name and inode.
+        self._sizes: dict[tuple[str, int], int] = {}
         try:
             self._delete_leftovers()
         except OSError as problem:
@@ -133,16 +135,39 @@ class LookupDirectory:
         :raises StorageError: the directory cannot be listed
         """
         found = []
+        for entry, size in self._published():
+            with contextlib.suppress(OSError):
+                found.append(PublishedFile(entry.name, size, entry.stat(follow_symlinks=False).st_mtime))
+        return sorted(found, key=lambda file: file.used)
+
+    def size(self) -> int:
+        """The bytes of all published files, for the price of their names.
+
+        :raises StorageError: the directory cannot be listed
+        """
+        return sum(size for _, size in self._published())
+
+    def _published(self) -> list[tuple[os.DirEntry[str], int]]:
+        """Each published file and its bytes, sidecar included. They are measured once: a published file never changes,
+        and one that is built anew under its name has the same content."""
+        found, sizes = [], {}
         try:
             for entry in os.scandir(self.path):
                 if entry.name.startswith("."):
                     continue
+                key = entry.name, entry.inode()
                 with contextlib.suppress(OSError):
-                    size = sum(part.stat(follow_symlinks=False).st_size for part in os.scandir(entry.path))
-                    found.append(PublishedFile(entry.name, size, entry.stat(follow_symlinks=False).st_mtime))
+                    size = self._sizes.get(key)
+                    if size is None:
+                        size = sum(part.stat(follow_symlinks=False).st_size for part in os.scandir(entry.path))
+                        # Fails if it was dropped meanwhile, and parts of it may have been gone.
+                        entry.stat(follow_symlinks=False)
+                    sizes[key] = size
+                    found.append((entry, size))
         except OSError as problem:
             raise StorageError(f"cannot list the lookup directory {self.path}: {problem}") from problem
-        return sorted(found, key=lambda file: file.used)
+        self._sizes = sizes
+        return found
 
     def excess(self, max_bytes: int | None, unused_seconds: float, spare: str | None = None) -> dict[str, str]:
         """The files to drop, and why: those that no process has used for ``unused_seconds``, and the least recently

@@ -2,9 +2,9 @@
 
 All buckets of a process share one. Evicting a file deletes it from the node's directory at once. A file that is greater
 than the bound still answers the batch that asked for it, and is evicted right after. The bound is also that of the
-directory: whoever builds or opens a file drops those of other processes that are too many, or that nobody used for
-long, which is looked for once in a sixtieth of that time. A process reads on in a file that another has dropped until
-the batch is answered, and its bytes are free then.
+directory: whoever builds or opens a file lists it, measures files that it has not seen, and drops those of other
+processes that are too many, or that nobody used for long, which is looked for once in a sixtieth of that time. A
+process reads on in a file that another has dropped until the batch is answered, and its bytes are free then.
 
 However many files there are, a process holds descriptors only of those that are asked just now: one file for each
 thread that looks up, with one descriptor, or two if keys are listed beside it. Between batches a file is closed, and
@@ -151,9 +151,9 @@ class LookupFileCache:
         return file
 
     def _sweep(self, spare: str) -> None:
-        """Drop the files of the directory, whosoever, that are too many or too old. For the old ones alone it is not
-        listed each time: of many files that would be most of the work of opening them."""
-        if self._max_bytes is None and self._clock() < self._next_sweep:
+        """Drop the files of the directory, whosoever, that are too many or too old. When each was used is not asked
+        each time: of many files that would be most of the work of opening them."""
+        if self._clock() < self._next_sweep and (self._max_bytes is None or self.directory.size() <= self._max_bytes):
             return
         self._next_sweep = self._clock() + self._retention / _SWEEPS
         for name, reason in self.directory.excess(self._max_bytes, self._retention, spare).items():

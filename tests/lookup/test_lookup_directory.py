@@ -7,14 +7,20 @@ import os
 import signal
 import stat
 import time
+from collections import Counter
+from collections.abc import Iterator
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import StorageError
-from paimon_spark.lookup import LookupDirectory
+from paimon_spark.lookup import LookupDirectory, LookupFileCache
+from paimon_spark.lookup.block_cache import LookupMemory
 from paimon_spark.lookup.lookup_directory import local_directory
+from paimon_spark.lookup.lookup_file_cache import LookupSource
+from paimon_spark.lookup.store_reader import StoreReader
 from tests.lookup.stores import build, reader
 from tests.processes import LONGEST_SECONDS, exit_codes
 
@@ -149,6 +155,45 @@ def test_what_is_old_and_what_is_too_much_is_to_leave(tmp_path: Path) -> None:
         os.utime(places[number], (time.time() - 60 + number,) * 2)
     assert directory.excess(2 * size, 3600, spare="file 1") == {"file 0": "size", "file 2": "size"}
     assert directory.excess(None, 3600) == {}
+
+
+def bytes_in(directory: LookupDirectory) -> int:
+    published = [path for path in Path(directory.path).iterdir() if not path.name.startswith(".")]
+    return sum(part.stat().st_size for path in published for part in path.iterdir())
+
+
+def test_a_bound_is_kept_and_no_file_measured_twice_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes build and open files in turns, with room for all but a few; each measures each file once."""
+    measured: Counter[str] = Counter()
+    scan = os.scandir
+
+    def counted(path: str | int) -> Iterator[os.DirEntry[str]]:
+        measured[str(path)] += 1
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    size = bytes_of_one(tmp_path / "one")
+    directories = [LookupDirectory(str(tmp_path)) for _ in range(2)]
+    caches = [LookupFileCache(directory, LookupMemory(1 << 20), 25 * size) for directory in directories]
+    for number in range(30):
+        for cache in (caches[number % 2], caches[1 - number % 2]):
+            with cache.use(LookupSource(f"file {number}", "", build_pairs, open_pairs)) as file:
+                assert file.get_many(pa.array([b"00007"], pa.binary())).to_pylist() == [b"value 7"]
+            assert bytes_in(directories[0]) == directories[0].size() <= 25 * size
+    assert len(directories[1].files()) > 20
+    root = directories[0].path
+    assert [times for path, times in measured.items() if path.startswith(f"{root}/file ")] == [2] * 30
+
+
+def bytes_of_one(parent: Path) -> int:
+    parent.mkdir()
+    directory = LookupDirectory(str(parent))
+    directory.obtain("one", build_pairs)
+    return directory.size()
+
+
+def open_pairs(path: str, memory: LookupMemory) -> StoreReader:
+    return reader("hash", path, memory)
 
 
 def fill_disk(kind: str, directory: Path, limit: int) -> None:
