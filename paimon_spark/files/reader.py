@@ -51,6 +51,27 @@ def read_data_file(
     :raises UnsupportedFeature: a format other than parquet, ORC or Avro, or a change of type that has no cast
     :raises InvalidInput: a text in it cannot be cast to the column's new type
     """
+    with _source(storage, path, file) as source:
+        with reading(path):
+            stored = _open(source, file, data_schema, path)
+            plan = _Columns.plan(stored, fields, data_schema, constants or {}, sequence, kind, path)
+            groups = _choose(stored, plan, file, predicate, deletion, path)
+        yield from _read(stored, plan, groups, batch_rows, path)
+
+
+def check_size(storage: Storage, path: str, file: DataFile, data_schema: TableSchema) -> None:
+    """That a data file has as many bytes and rows as its metadata says, by its footer.
+
+    :raises NotFound: the file is gone
+    :raises CorruptFile: it has others, or the footer is damaged
+    :raises UnsupportedFeature: a format other than parquet, ORC or Avro
+    """
+    with _source(storage, path, file) as source, reading(path):
+        _check_rows(_open(source, file, data_schema, path), file, path)
+
+
+def _source(storage: Storage, path: str, file: DataFile) -> pa.NativeFile:
+    """The file, open, and as long as its metadata says."""
     try:
         source = storage.open(path)
     except NotFound:
@@ -58,14 +79,11 @@ def read_data_file(
             f"data file {path} does not exist; the snapshot that lists it may have expired while it was read. "
             "Read the table again, or keep snapshots longer (snapshot.time-retained)"
         ) from None
-    with source:
-        if source.size() != file.size:
-            raise CorruptFile(path, f"it is {source.size()} bytes long, its metadata says {file.size}")
-        with reading(path):
-            stored = _open(source, file, data_schema, path)
-            plan = _Columns.plan(stored, fields, data_schema, constants or {}, sequence, kind, path)
-            groups = _choose(stored, plan, file, predicate, deletion, path)
-        yield from _read(stored, plan, groups, batch_rows, path)
+    size = source.size()
+    if size != file.size:
+        source.close()
+        raise CorruptFile(path, f"it is {size} bytes long, its metadata says {file.size}")
+    return source
 
 
 def _open(source: pa.NativeFile, file: DataFile, data_schema: TableSchema, path: str) -> StoredFile:
@@ -167,6 +185,14 @@ def _without_columns(rows: int) -> pa.Table:
     return pa.table({"": pa.nulls(rows)}).select([])
 
 
+def _check_rows(stored: StoredFile, file: DataFile, path: str) -> Sequence[int]:
+    """The number of rows of each row group, together as many as the metadata says."""
+    group_rows = stored.group_rows
+    if sum(group_rows) != file.row_count:
+        raise CorruptFile(path, f"it has {sum(group_rows)} rows, its metadata says {file.row_count}")
+    return group_rows
+
+
 def _choose(
     stored: StoredFile,
     plan: _Columns,
@@ -175,9 +201,7 @@ def _choose(
     deletion: Deletion | None,
     path: str,
 ) -> RowGroups:
-    group_rows = stored.group_rows
-    if sum(group_rows) != file.row_count:
-        raise CorruptFile(path, f"it has {sum(group_rows)} rows, its metadata says {file.row_count}")
+    group_rows = _check_rows(stored, file, path)
     may_match: BoolArray | None = None
     if predicate is not None:
         may_match = stored.may_match(predicate, plan.filterable())

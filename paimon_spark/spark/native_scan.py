@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as spark
 
-from paimon_spark.errors import CorruptFile
+from paimon_spark.files.reader import check_size
 from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_vector
 from paimon_spark.read.scan import Scan
 from paimon_spark.rows.binary_row import decode
@@ -114,7 +114,7 @@ class NativeScan:
         """The rows of the plan's files that satisfy the filter, with the columns of the scan.
 
         :raises NotFound: a file is gone, because the snapshot has expired
-        :raises CorruptFile: a deletion vector is damaged, or a file with one has another size than it was written with
+        :raises CorruptFile: a deletion vector is damaged, or a file with one has not the size it was written with
         """
         explain_expiry(self.scan, self.plan.files)
         with self._listed_here():
@@ -211,15 +211,13 @@ class NativeScan:
         return self._bitmaps_fit and are_told_apart([f.file.size for f in files])
 
     def _check_sizes(self, files: Sequence[NativeFile]) -> None:
-        """That Spark finds the files, whose bitmaps it finds by their sizes, as they were written.
+        """That Spark finds the files as their bitmaps take them to be: by their bytes, and with so many rows.
 
-        :raises CorruptFile: one has another size
+        :raises CorruptFile: one has others
         """
         with self.scan.expiry_explained():
             for f in files:
-                size = self.scan.metadata.storage.size(f.path)
-                if size != f.file.size:
-                    raise CorruptFile(f.path, f"it has {size} bytes, where its manifest recorded {f.file.size}")
+                check_size(self.scan.metadata.storage, f.path, f.file, self.scan.table_schema)
 
     @cached_property
     def _bitmaps_fit(self) -> bool:

@@ -34,7 +34,7 @@ from paimon_spark.spark.native_bitmaps import are_told_apart, without_deleted_of
 from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
 from paimon_spark.spark.native_plan import NativePlan
-from paimon_spark.spark.native_scan import _LISTED, _LISTING_THRESHOLD
+from paimon_spark.spark.native_scan import _LISTED, _LISTING_THRESHOLD, NativeScan
 from paimon_spark.types import DataField, parse_type
 from tests.spark.frames import load, rows
 from tests.spark.native import assert_native, evolved, plan_of
@@ -423,11 +423,17 @@ def test_a_row_that_no_bitmap_knows_is_an_error(spark: Any, path: str) -> None:
 
 
 def test_a_masked_file_of_another_size_is_damaged(spark: Any, path: str) -> None:
+    """In bytes, by which its bitmap is found, or in rows: the bits behind those of its bitmap are those of the next."""
     table = _with_vectors(path, bucket="2")
-    file = next(f for f in plan_of(table).files if f.deletion)
+    plan = plan_of(table)
+    file = max(plan.files, key=lambda f: f.file.row_count)
+    for more in (-1, 1):
+        wrong = replace(file, file=file.file._replace(row_count=file.file.row_count + more))
+        with pytest.raises(CorruptFile, match=f"it has {file.file.row_count} rows"):
+            NativeScan(spark, table.scan(), NativePlan((wrong,), ())).frame()
     with Path(file.path).open("ab") as data:
         data.write(b"x")
-    with pytest.raises(CorruptFile, match=rf"{re.escape(file.path)}.* has {file.file.size + 1} bytes"):
+    with pytest.raises(CorruptFile, match=f"{re.escape(file.path)}.* it is {file.file.size + 1} bytes"):
         paimon_spark.read(spark, table.path)
 
 
