@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tarfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.archives import unpack
 from tests.sizes import SOAK
 
 # Examples of a usual run are the same in each, and new in soak. Neither their order nor their number depends on how
@@ -31,7 +31,5 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with what Java wrote: ``java-0.9/<case>``, ``java-2.0/<case>`` and ``vectors``. Read only."""
     root = tmp_path_factory.mktemp("golden")
     for archive in sorted((DATA / "golden").glob("*.tar.gz")):
-        with tarfile.open(archive) as tar:
-            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
-            tar.extractall(root)
+        unpack(archive, root)
     return root

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,18 +60,18 @@ def read_data_file(
         yield from _read(stored, plan, groups, batch_rows, path)
 
 
-def check_size(storage: Storage, path: str, file: DataFile, data_schema: TableSchema) -> None:
-    """That a data file has as many bytes and rows as its metadata says, by its footer.
+def check_parquet_size(storage: Storage, path: str, file: DataFile) -> None:
+    """That a parquet file has as many bytes and rows as its metadata says, by its footer.
 
     :raises NotFound: the file is gone
     :raises CorruptFile: it has others, or the footer is damaged
-    :raises UnsupportedFeature: a format other than parquet, ORC or Avro
     """
     with _source(storage, path, file) as source, reading(path):
-        _check_rows(_open(source, file, data_schema, path), file, path)
+        _check_rows(ParquetInput(source), file, path)
 
 
-def _source(storage: Storage, path: str, file: DataFile) -> pa.NativeFile:
+@contextmanager
+def _source(storage: Storage, path: str, file: DataFile) -> Iterator[pa.NativeFile]:
     """The file, open, and as long as its metadata says."""
     try:
         source = storage.open(path)
@@ -79,11 +80,10 @@ def _source(storage: Storage, path: str, file: DataFile) -> pa.NativeFile:
             f"data file {path} does not exist; the snapshot that lists it may have expired while it was read. "
             "Read the table again, or keep snapshots longer (snapshot.time-retained)"
         ) from None
-    size = source.size()
-    if size != file.size:
-        source.close()
-        raise CorruptFile(path, f"it is {size} bytes long, its metadata says {file.size}")
-    return source
+    with source:
+        if source.size() != file.size:
+            raise CorruptFile(path, f"it is {source.size()} bytes long, its metadata says {file.size}")
+        yield source
 
 
 def _open(source: pa.NativeFile, file: DataFile, data_schema: TableSchema, path: str) -> StoredFile:

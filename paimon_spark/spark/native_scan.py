@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as spark
 
-from paimon_spark.files.reader import check_size
+from paimon_spark.files.reader import check_parquet_size
 from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_vector
 from paimon_spark.read.scan import Scan
 from paimon_spark.rows.binary_row import decode
@@ -217,7 +217,7 @@ class NativeScan:
         """
         with self.scan.expiry_explained():
             for f in files:
-                check_size(self.scan.metadata.storage, f.path, f.file, self.scan.table_schema)
+                check_parquet_size(self.scan.metadata.storage, f.path, f.file)
 
     @cached_property
     def _bitmaps_fit(self) -> bool:

@@ -12,6 +12,7 @@ import pytest
 import paimon_spark
 from paimon_spark.errors import NotFound, UnsupportedFeature
 from paimon_spark.table import PaimonTable
+from tests.archives import unpack
 from tests.check.damage import Victim
 
 DATA = Path(__file__).parent.parent / "data"
@@ -35,9 +36,7 @@ def test_tables_of_java_are_sound(golden: Path, case: str) -> None:
 def fixtures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("fixtures")
     for archive in ("java09-warehouse", "python-warehouse"):
-        with tarfile.open(DATA / "fixtures" / f"{archive}.tar.gz") as tar:
-            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
-            tar.extractall(root)
+        unpack(DATA / "fixtures" / f"{archive}.tar.gz", root)
     return root
 
 

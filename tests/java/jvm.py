@@ -13,9 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
+
+from tests.archives import unpack
 
 REPO = Path(__file__).resolve().parents[2]
 CORE_JAR = REPO / ".cache" / "java" / "paimon-python-java-bridge-0.9.0.jar"
@@ -124,9 +125,7 @@ def _fetch(scratch: Path) -> Path:
     wanted.write_text(_SOURCE_PACKAGE + "\n")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:", "--require-hashes"]
     subprocess.run([*command, "--dest", str(scratch), "--requirement", str(wanted)], check=True)
-    with tarfile.open(scratch / "pypaimon-0.2.0.tar.gz") as package:
-        package.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
-        package.extract(_MEMBER, scratch)
+    unpack(scratch / "pypaimon-0.2.0.tar.gz", scratch, _MEMBER)
     return scratch / _MEMBER
 
 

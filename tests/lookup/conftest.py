@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from paimon_spark.lookup.hash_layout import HashContext
 from paimon_spark.lookup.key_order import BYTEWISE, CompactOrder, KeyOrder
 from paimon_spark.lookup.sort_layout import SortContext
 from paimon_spark.types import parse_type
+from tests.archives import unpack
 
 # A forked child must not collect Java objects of its parent: their finalizers would ask Java through the parent's
 # socket, and wait for an answer that the parent gets.
@@ -71,9 +71,7 @@ def _unhex(pairs: list[list[str | None]]) -> list[Any]:
 def golden_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What Java wrote: lookup files, ``index.json`` and ``bloom.json``; ``java-2.0-sort`` holds those of Paimon 2.0."""
     root = tmp_path_factory.mktemp("golden-lookup")
-    with tarfile.open(DATA / "lookup.tar.gz") as tar:
-        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
-        tar.extractall(root)
+    unpack(DATA / "lookup.tar.gz", root)
     return root / "lookup"
 
 

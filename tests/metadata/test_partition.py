@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from paimon_spark.metadata.partition import escape, java_floating, partition_pat
 from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.options import Options
 from paimon_spark.types import DataField, arrow_type, parse_type
+from tests.archives import unpack
 from tests.metadata.tables import newest_schema, table_directories
 
 FIXTURES = Path(__file__).parent.parent / "data" / "fixtures"
@@ -30,9 +30,7 @@ MILLIS = 1_700_000_000_123  # 2023-11-14T22:13:20.123Z
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("fixtures")
-    with tarfile.open(FIXTURES / "java09-warehouse.tar.gz") as tar:
-        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
-        tar.extractall(root)
+    unpack(FIXTURES / "java09-warehouse.tar.gz", root)
     return root
 
 

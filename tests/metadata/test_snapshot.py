@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from paimon_spark.metadata import snapshot as snapshot_module
 from paimon_spark.metadata.paths import TablePaths
 from paimon_spark.metadata.snapshot import APPEND, Snapshot, SnapshotStore
 from paimon_spark.storage.local import LocalStorage
+from tests.archives import unpack
 from tests.metadata.tables import table_directories
 
 FIXTURES = Path(__file__).parent.parent / "data" / "fixtures"
@@ -92,9 +92,7 @@ def test_stores_find_the_golden_snapshots(golden: Path) -> None:
 
 
 def test_tags_of_a_table_written_by_java(tmp_path: Path) -> None:
-    with tarfile.open(FIXTURES / "java09-warehouse.tar.gz") as tar:
-        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # the first Pythons 3.10 and 3.11 have none
-        tar.extractall(tmp_path)
+    unpack(FIXTURES / "java09-warehouse.tar.gz", tmp_path)
     store = _store(next(tmp_path.rglob("db1.db/dyn")))
     assert store.tags() == ["t1", "t2"]
     assert store.tag("t1").id == 1
