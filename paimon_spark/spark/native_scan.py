@@ -42,6 +42,7 @@ from paimon_spark.spark.native_columns import METADATA, POSITION, file_schema, f
 from paimon_spark.spark.native_deletions import without_deleted
 from paimon_spark.spark.native_expiry import explain_expiry
 from paimon_spark.spark.native_filter import literal, row_filter
+from paimon_spark.spark.native_jvm import jvm_options, jvm_strings
 from paimon_spark.spark.native_plan import BROADCAST_SIZE, Columns, NativeFile, NativePlan
 from paimon_spark.spark.types import spark_schema
 from paimon_spark.storage.storage import Storage
@@ -54,15 +55,15 @@ _FEW = 8
 _LISTED = 32
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _LISTING = Lock()
-_READER_OPTIONS = {
-    "datetimeRebaseMode": "CORRECTED",
-    "int96RebaseMode": "CORRECTED",
-    "ignoreMissingFiles": "false",
-    "ignoreCorruptFiles": "false",
-    "recursiveFileLookup": "true",
-    "__globPaths__": "false",
-    "parquet.page.verify-checksum.enabled": "true",
-}
+_READER_OPTIONS = (
+    ("datetimeRebaseMode", "CORRECTED"),
+    ("int96RebaseMode", "CORRECTED"),
+    ("ignoreMissingFiles", "false"),
+    ("ignoreCorruptFiles", "false"),
+    ("recursiveFileLookup", "true"),
+    ("__globPaths__", "false"),
+    ("parquet.page.verify-checksum.enabled", "true"),
+)
 
 _CLASSIC_SOURCES = "spark.sql.sources.useV1SourceList"
 _QUOTED_PATTERNS = "spark.sql.parser.quotedRegexColumnNames"
@@ -156,7 +157,7 @@ class NativeScan:
             self._check_sizes(files)
             rows = without_deleted_of(self.session, rows, [(f.file, v) for f, v in self._vectors(files)])
         if more or not columns or not all(c.is_as_stored for c in columns):
-            rows = rows.selectExpr(*(c.sql for c in columns), *more)
+            rows = self._select(rows, [*(c.sql for c in columns), *more])
         elif masked:
             rows = rows.drop(POSITION)
         if joined:
@@ -168,26 +169,22 @@ class NativeScan:
         if self.scan.predicate is not None:
             rows = rows.where(self._condition)
         as_they_are = not joined and partition is not None and names == list(self.scan.columns)
-        return rows if as_they_are else rows.selectExpr(*map(quoted, self.scan.columns))
+        return rows if as_they_are else self._select(rows, [quoted(name) for name in self.scan.columns])
 
     def _load(self, files: Sequence[NativeFile], columns: Columns, positions: bool) -> Any:
+        jvm, session = self.session.sparkContext._jvm, self.session._jsparkSession
+        schema = session.parseDataType(file_schema(columns, positions).json())
+        reader = session.read().options(jvm_options(jvm, _READER_OPTIONS)).schema(schema)
         try:
-            reader = self._reader.schema(file_schema(columns, positions))
-            return DataFrame(reader._jreader.parquet(self._jvm_paths(files)), self.session)
+            return DataFrame(reader.parquet(jvm_strings(jvm, [f"file://{f.path}" for f in files])), self.session)
         except AnalysisException as missing:
             if missing.getCondition() != "PATH_NOT_FOUND":
                 raise
             raise self.scan.expired(missing.getMessage()) from None
 
-    def _jvm_paths(self, files: Sequence[NativeFile]) -> Any:
-        """The paths in the JVM, as one text cut there: ``parquet()`` sends a list element by element."""
-        jvm = self.session.sparkContext._jvm
-        separator = getattr(jvm, "java.util.regex.Pattern").compile("\0")
-        return jvm.PythonUtils.toSeq(separator.splitAsStream("\0".join(f"file://{f.path}" for f in files)).toList())
-
-    @cached_property
-    def _reader(self) -> Any:
-        return self.session.read.options(**_READER_OPTIONS)
+    def _select(self, rows: Any, columns: Sequence[str]) -> Any:
+        """The DataFrame ``rows`` with ``columns``, in SQL."""
+        return DataFrame(rows._jdf.selectExpr(jvm_strings(self.session.sparkContext._jvm, columns)), self.session)
 
     @contextmanager
     def _listed_here(self) -> Iterator[None]:

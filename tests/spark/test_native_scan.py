@@ -387,9 +387,9 @@ def test_positions_are_in_no_file_of_ours_where_spark_encrypts_files(
 
 def test_numbers_in_a_column_of_spark(spark: Any) -> None:
     numbers = np.array([0, 1, -1, 2**63 - 1, -(2**63), 0x0102030405060708], np.int64)
-    for given in (numbers, numbers[:1], np.arange(100_000)):
-        column = Column(native_array.array_column(spark, given))
-        assert spark.range(1).select(column).first()[0] == given.tolist()
+    given = [numbers, numbers[:1], np.arange(100_000)]
+    columns = [Column(column) for column in native_array.array_columns(spark, given)]
+    assert list(spark.range(1).select(*columns).first()) == [array.tolist() for array in given]
 
 
 def test_a_few_rows_without_vectors_are_masked_with_the_others(spark: Any, path: str) -> None:
