@@ -58,19 +58,30 @@ def are_told_apart(sizes: Sequence[int]) -> bool:
     return len(sizes) <= FILES and _slots(np.array(sizes, np.int64)) is not None
 
 
-def without_deleted_of(session: Any, rows: Any, vectors: Sequence[tuple[DataFile, DeletionVector]]) -> Any:
+class Bitmaps(NamedTuple):
+    """The bitmaps of some files, as the two arrays that this module describes."""
+
+    starts: Int64Array
+    words: Int64Array
+
+    @classmethod
+    def of(cls, vectors: Sequence[tuple[DataFile, DeletionVector]]) -> Bitmaps:
+        """Of (file, its :class:`DeletionVector`) pairs. Requires: the sizes of the files are told apart."""
+        slots = _slots(np.array([file.size for file, _ in vectors], np.int64))
+        assert slots is not None
+        starts = _starts([file.row_count for file, _ in vectors])
+        return cls(slots.table(starts), _words(vectors, starts))
+
+
+def without_deleted_of(session: Any, rows: Any, bitmaps: Bitmaps) -> Any:
     """The DataFrame ``rows``, a parquet scan with the column :data:`POSITION`, without its deleted rows.
 
-    ``vectors`` are (file, its :class:`DeletionVector`) pairs. Requires: the sizes of the files are told apart, and are
-    those that Spark finds.
+    Requires: the files of ``bitmaps`` have the sizes that Spark finds.
     """
-    slots = _slots(np.array([file.size for file, _ in vectors], np.int64))
-    assert slots is not None
-    starts = _starts([file.row_count for file, _ in vectors])
-    start_of, word_at = array_columns(session, [slots.table(starts), _words(vectors, starts)])
+    start_of, word_at = array_columns(session, bitmaps)
     jvm = session.sparkContext._jvm
     get, getbit, nvl = (jvm_static(jvm, FUNCTIONS, name) for name in ("get", "getbit", "nvl"))
-    start = get(start_of, jvm_expression(jvm, f"{_SIZE} & {slots.mask}"))
+    start = get(start_of, jvm_expression(jvm, f"{_SIZE} & {len(bitmaps.starts) - 1}"))
     word = get(word_at, start.bitwiseOR(jvm_expression(jvm, _WORD)))
     bit = nvl(getbit(word, jvm_expression(jvm, _BIT)), jvm_expression(jvm, _UNKNOWN))
     return DataFrame(rows._jdf.filter(bit.equalTo(0)), session)

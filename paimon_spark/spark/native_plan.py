@@ -8,7 +8,8 @@ be one that Spark neither hides nor escapes. Vectors are broadcast to every exec
 with the smallest vector first, as long as all fit in ``scan.native.broadcast-size``.
 
 The same scan always makes the same plan: the driver, which gives Spark the files, and the Python source, which reads
-the rest, each make their own. The source is told the older versions that the driver has found.
+the rest, each make their own. Older versions are searched when they are asked for; the source is told those that the
+driver has found.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from pyroaring import BitMap
 
@@ -45,7 +47,7 @@ Columns = tuple[FileColumn, ...]
 @dataclass(frozen=True)
 class NativeFile:
     """A file for Spark: where it is, what number Spark makes of its name, how its columns are read, its partition, its
-    deletion vector if it has one, and where in it older versions of rows of level 0 are."""
+    deletion vector if it has one, and whether it may have older versions of rows of level 0."""
 
     path: str
     number: int
@@ -53,45 +55,86 @@ class NativeFile:
     columns: Columns
     partition: bytes
     deletion: DeletionVectorRef | None
-    older: BitMap = field(default_factory=BitMap)
+    is_covered: bool = False
 
     @property
-    def is_masked(self) -> bool:
-        """Whether Spark has to leave out rows."""
-        return self.deletion is not None or bool(self.older)
+    def may_be_masked(self) -> bool:
+        """Whether Spark has to leave out rows, as far as is known before older versions are searched."""
+        return self.deletion is not None or self.is_covered
 
 
 @dataclass(frozen=True)
 class NativePlan:
-    """``files`` are for Spark's reader, ``rest`` for the Python source; together they are the scan. ``older`` has, for
-    each section parted between the two, where the older versions of its rows at level 0 are."""
+    """``files`` are for Spark's reader, ``rest`` for the Python source; together they are the ``splits`` of ``scan``.
 
+    Parted between the two are the ``covered`` sections. In each of them ``older`` has, by the name of a file, where the
+    older versions of the rows at level 0 are: ``told`` by another plan of these splits, or searched, which reads keys.
+    """
+
+    scan: Scan
+    splits: Sequence[Split]
     files: tuple[NativeFile, ...]
-    rest: tuple[Split, ...]
-    older: Mapping[Place, Positions] = field(default_factory=dict)
+    covered: Mapping[Place, CoveredSection] = field(default_factory=dict)
+    told: Mapping[Place, Positions] | None = None
 
     @classmethod
-    def of(cls, scan: Scan, splits: Sequence[Split], older: Mapping[Place, Positions] | None = None) -> NativePlan:
-        """The plan of the ``splits`` of ``scan``, with the ``older`` versions of another plan of these; None: they are
-        searched now, which reads keys.
+    def of(cls, scan: Scan, splits: Sequence[Split], told: Mapping[Place, Positions] | None = None) -> NativePlan:
+        """The plan of the ``splits`` of ``scan``. Reads no data file.
 
-        :raises NotFound: a schema or a file is gone
-        :raises CorruptFile: a file with keys is damaged
+        :raises NotFound: a schema is gone
         """
         if not _is_possible(scan):
-            return cls((), tuple(splits))
+            return cls(scan, splits, ())
         covered = covered_sections(scan, splits)
-        if older is not None:
-            covered = {place: section for place, section in covered.items() if place in older}
+        if told is not None:
+            covered = {place: section for place, section in covered.items() if place in told}
         found = _of_few_shapes(_told_apart(_candidates(scan, splits, covered)))
         limit = scan.table_schema.options.get_option(BROADCAST_SIZE)
-        chosen, covered = _settled(_broadcastable(found, _new_rows(covered), limit), covered)
-        if older is None:
-            older = {place: section.older(scan) for place, section in covered.items()}
-        masks = {name: rows for positions in older.values() for name, rows in positions.items()}
-        files = [replace(f, older=masks[f.file.name]) if f.file.name in masks else f for f in chosen]
-        rest = _rest(scan, splits, {f.file.name for f in chosen}, covered, older)
-        return cls(tuple(files), tuple(rest), older)
+        new_rows = _new_rows(covered)
+        chosen, covered = _settled(_broadcastable(found, new_rows, limit), covered)
+        files = tuple(replace(f, is_covered=True) if f.file.name in new_rows else f for f in chosen)
+        return cls(scan, splits, files, covered, told)
+
+    @cached_property
+    def older(self) -> Mapping[Place, Positions]:
+        """
+        :raises NotFound: a file is gone, because the snapshot has expired
+        :raises CorruptFile: a file with keys is damaged
+        """
+        if self.told is not None:
+            return self.told
+        return {place: section.older(self.scan) for place, section in self.covered.items()}
+
+    @cached_property
+    def hidden(self) -> Mapping[str, BitMap]:
+        """The rows of Spark's files that are older versions: their positions, by the name of the file."""
+        return {name: rows for positions in self.older.values() for name, rows in positions.items()}
+
+    def is_masked(self, file: NativeFile) -> bool:
+        """Whether Spark has to leave out rows of one of ``files``."""
+        return file.deletion is not None or file.file.name in self.hidden
+
+    @cached_property
+    def rest(self) -> tuple[Split, ...]:
+        """The splits without Spark's files, and with what is left of covered sections."""
+        return tuple(self._rest())
+
+    def _rest(self) -> Iterator[Split]:
+        names = {f.file.name for f in self.files}
+        for number, split in enumerate(self.splits):
+            left: list[tuple[DataFile, ...]] = []
+            chosen: dict[str, BitMap] = {}
+            for at, section in enumerate(split.sections):
+                if (number, at) in self.covered:
+                    covered = self.covered[number, at]
+                    section, positions = covered.rest(self.scan.table_schema, self.older[number, at])
+                    chosen.update(positions)
+                if len(section) > 1 or (section and section[0].name not in names):
+                    left.append(section)
+            if left:
+                files = {file.name for section in left for file in section}
+                deletions = {name: ref for name, ref in split.deletions.items() if name in files}
+                yield replace(split, sections=tuple(left), deletions=deletions, chosen=chosen)
 
 
 def _is_possible(scan: Scan) -> bool:
@@ -182,26 +225,3 @@ def _settled(
     settled = {place: s for place, s in covered.items() if names.issuperset(f.name for f in s.upper)}
     refused = {f.name for place, s in covered.items() if place not in settled for f in s.upper}
     return [f for f in files if f.file.name not in refused], settled
-
-
-def _rest(
-    scan: Scan,
-    splits: Iterable[Split],
-    names: set[str],
-    covered: Mapping[Place, CoveredSection],
-    older: Mapping[Place, Positions],
-) -> Iterator[Split]:
-    """The splits without the lone files of those names, and with what is left of covered sections."""
-    for number, split in enumerate(splits):
-        left: list[tuple[DataFile, ...]] = []
-        chosen: dict[str, BitMap] = {}
-        for at, section in enumerate(split.sections):
-            if (number, at) in covered:
-                section, positions = covered[number, at].rest(scan.table_schema, older[number, at])
-                chosen.update(positions)
-            if len(section) > 1 or (section and section[0].name not in names):
-                left.append(section)
-        if left:
-            files = {file.name for section in left for file in section}
-            deletions = {name: ref for name, ref in split.deletions.items() if name in files}
-            yield replace(split, sections=tuple(left), deletions=deletions, chosen=chosen)

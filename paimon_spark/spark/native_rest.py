@@ -50,12 +50,12 @@ class RestScan(Scan):
         return Scan, tuple(getattr(self, f.name) for f in fields(Scan))
 
 
-def pinned(scan: Scan, plan: NativePlan) -> dict[str, str]:
-    """The options that make the rest source read what ``plan`` leaves of ``scan``."""
-    assert scan.snapshot is not None
+def pinned(plan: NativePlan) -> dict[str, str]:
+    """The options that make the rest source read what ``plan`` leaves of its scan."""
+    assert plan.scan.snapshot is not None
     return {
-        _SNAPSHOT: scan.snapshot.serialize().decode(),
-        _SCHEMA: str(scan.table_schema.id),
+        _SNAPSHOT: plan.scan.snapshot.serialize().decode(),
+        _SCHEMA: str(plan.scan.table_schema.id),
         _OLDER: _older_json(plan.older),
     }
 

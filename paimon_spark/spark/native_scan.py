@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -27,6 +28,7 @@ from threading import Lock
 from typing import Any
 
 import pyarrow as pa
+from pyroaring import BitMap
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
@@ -37,7 +39,7 @@ from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_
 from paimon_spark.read.scan import Scan
 from paimon_spark.rows.binary_row import decode
 from paimon_spark.spark.batches import outgoing, outgoing_schema
-from paimon_spark.spark.native_bitmaps import BYTES, are_told_apart, bitmap_bytes, without_deleted_of
+from paimon_spark.spark.native_bitmaps import BYTES, Bitmaps, are_told_apart, bitmap_bytes, without_deleted_of
 from paimon_spark.spark.native_columns import METADATA, POSITION, file_schema, fresh_name, quoted
 from paimon_spark.spark.native_deletions import without_deleted
 from paimon_spark.spark.native_expiry import explain_expiry
@@ -45,7 +47,6 @@ from paimon_spark.spark.native_filter import literal, row_filter
 from paimon_spark.spark.native_jvm import jvm_options, jvm_strings
 from paimon_spark.spark.native_plan import BROADCAST_SIZE, Columns, NativeFile, NativePlan
 from paimon_spark.spark.types import spark_schema
-from paimon_spark.storage.storage import Storage
 
 _SCANS = 32
 # Files without vectors are masked like the others when they hold no more than this part of their rows: one scan less to
@@ -87,20 +88,34 @@ def is_within_reach(session: Any, plan: NativePlan) -> bool:
     return bool(session.sparkContext._jvm.System.getProperty("sun.jnu.encoding") == "UTF-8")
 
 
-def log_plan(scan: Scan, plan: NativePlan) -> None:
+def log_plan(plan: NativePlan) -> None:
     """Say at level INFO how many files go which way."""
     merged = sum(len(split.files) for split in plan.rest)
     log.info(
         "snapshot %s of %s: %d files through Spark's parquet reader (%d of them with deletion vectors, %d without "
         "older versions of rows at level 0), %d files in %d splits through Python",
-        scan.snapshot_id,
-        scan.metadata.paths.root,
+        plan.scan.snapshot_id,
+        plan.scan.metadata.paths.root,
         len(plan.files),
         sum(f.deletion is not None for f in plan.files),
-        sum(bool(f.older) for f in plan.files),
+        sum(f.file.name in plan.hidden for f in plan.files),
         merged,
         len(plan.rest),
     )
+
+
+@dataclass(frozen=True)
+class Group:
+    """The files of one parquet scan: of one shape, and of one partition unless that is None, because partition values
+    are joined. Rows of ``is_masked`` ones are left out by their position."""
+
+    files: Sequence[NativeFile]
+    columns: Columns
+    partition: bytes | None
+    is_masked: bool
+
+
+Vectors = list[tuple[NativeFile, DeletionVector]]
 
 
 @dataclass(frozen=True)
@@ -108,18 +123,25 @@ class NativeScan:
     """The DataFrame of the native part of a scan. Requires: the plan has files."""
 
     session: Any
-    scan: Scan
     plan: NativePlan
 
     def frame(self) -> Any:
         """The rows of the plan's files that satisfy the filter, with the columns of the scan.
 
+        What Spark and the JVM do not do, such as the search for older versions, is done beside while Spark looks at
+        the files.
+
         :raises NotFound: a file is gone, because the snapshot has expired
         :raises CorruptFile: a deletion vector is damaged, or a file with one has not the size it was written with
         """
         explain_expiry(self.scan, self.plan.files)
-        with self._listed_here():
-            frames = [self._group(files, columns, partition) for columns, partition, files in self._groups()]
+        groups = list(self._groups())
+        with ThreadPoolExecutor(1) as beside:
+            masks = [beside.submit(self._mask, group) if group.is_masked else None for group in groups]
+            with self._listed_here():
+                loaded = [self._load(group) for group in groups]
+        found = [None if mask is None else mask.result() for mask in masks]
+        frames = [self._rows(rows, group, mask) for rows, group, mask in zip(loaded, groups, found, strict=True)]
         frame = reduce(lambda one, other: one.union(other), frames)
         columns = spark_schema([self.scan.table_schema.field(name) for name in self.scan.columns]).fields
         if any(c.metadata for c in columns):
@@ -127,41 +149,53 @@ class NativeScan:
             frame = frame.select(*(F.col(quoted(c.name)).alias(c.name, metadata=c.metadata) for c in columns))
         return frame
 
-    def _groups(self) -> Iterator[tuple[Columns, bytes | None, Sequence[NativeFile]]]:
-        """The files of each parquet scan: of one shape, and of one partition unless partition values are joined."""
+    @property
+    def scan(self) -> Scan:
+        """The scan of the plan."""
+        return self.plan.scan
+
+    def _groups(self) -> Iterator[Group]:
         shapes: dict[tuple[Columns, bytes | None], list[NativeFile]] = {}
         for file in self.plan.files:
             partition = None if self._partitions_joined else file.partition
             shapes.setdefault((file.columns, partition), []).append(file)
         for (columns, partition), files in shapes.items():
-            masked = [f for f in files if f.is_masked]
-            others = [f for f in files if not f.is_masked]
-            if _rows(others) * _FEW <= _rows(masked) and self._has_bitmaps(files):
-                yield columns, partition, files
-            else:
-                yield from ((columns, partition, part) for part in (masked, others) if part)
+            for part, is_masked in self._parts(files):
+                yield Group(part, columns, partition, is_masked)
+
+    def _parts(self, files: Sequence[NativeFile]) -> Iterator[tuple[Sequence[NativeFile], bool]]:
+        """``files`` as those that are masked, and those that are not. It is not always asked which they are: that needs
+        the older versions."""
+        certain = _rows([f for f in files if f.deletion])
+        if certain and (_rows(files) - certain) * _FEW <= certain and self._has_bitmaps(files):
+            yield files, True
+            return
+        masked = [f for f in files if self.plan.is_masked(f)]
+        others = [f for f in files if not self.plan.is_masked(f)]
+        if masked and _rows(others) * _FEW <= _rows(masked) and self._has_bitmaps(files):
+            yield files, True
+            return
+        yield from ((part, part is masked) for part in (masked, others) if part)
 
     # ------------------------------------------------------------------ one parquet scan
 
-    def _group(self, files: Sequence[NativeFile], columns: Columns, partition: bytes | None) -> Any:
-        """The rows of files of one shape, with and without vectors. ``partition`` None: values are joined."""
+    def _rows(self, rows: Any, group: Group, mask: Bitmaps | Vectors | None) -> Any:
+        """The rows of the table among those of the parquet scan ``rows``."""
+        columns, partition = group.columns, group.partition
         names = [*(c.name for c in columns), *self._partition_names]
         file = fresh_name("file", names)
-        masked = any(f.is_masked for f in files)
-        joined = masked and not self._has_bitmaps(files)
+        joined = mask is not None and not isinstance(mask, Bitmaps)
         more = [POSITION] if joined else []
         if partition is None or joined:
             more.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
-        rows = self._load(files, columns, masked)
-        if masked and not joined:
-            self._check_sizes(files)
-            rows = without_deleted_of(self.session, rows, [(f.file, v) for f, v in self._vectors(files)])
+        if isinstance(mask, Bitmaps):
+            rows = without_deleted_of(self.session, rows, mask)
         if more or not columns or not all(c.is_as_stored for c in columns):
             rows = self._select(rows, [*(c.sql for c in columns), *more])
-        elif masked:
+        elif mask is not None:
             rows = rows.drop(POSITION)
-        if joined:
-            rows = without_deleted(self.session, rows, file, [(f.number, v) for f, v in self._vectors(files)])
+        if mask is not None and not isinstance(mask, Bitmaps):
+            rows = without_deleted(self.session, rows, file, [(f.number, vector) for f, vector in mask])
         if partition is None:
             rows = rows.join(F.broadcast(self._partition_frame(file)), file, "inner")
         elif self._partition_names:
@@ -171,12 +205,13 @@ class NativeScan:
         as_they_are = not joined and partition is not None and names == list(self.scan.columns)
         return rows if as_they_are else self._select(rows, [quoted(name) for name in self.scan.columns])
 
-    def _load(self, files: Sequence[NativeFile], columns: Columns, positions: bool) -> Any:
+    def _load(self, group: Group) -> Any:
         jvm, session = self.session.sparkContext._jvm, self.session._jsparkSession
-        schema = session.parseDataType(file_schema(columns, positions).json())
+        schema = session.parseDataType(file_schema(group.columns, group.is_masked).json())
         reader = session.read().options(jvm_options(jvm, _READER_OPTIONS)).schema(schema)
         try:
-            return DataFrame(reader.parquet(jvm_strings(jvm, [f"file://{f.path}" for f in files])), self.session)
+            paths = jvm_strings(jvm, [f"file://{f.path}" for f in group.files])
+            return DataFrame(reader.parquet(paths), self.session)
         except AnalysisException as missing:
             if missing.getCondition() != "PATH_NOT_FOUND":
                 raise
@@ -207,31 +242,30 @@ class NativeScan:
         """Whether deleted rows of these files are found in bitmaps, and not by a join."""
         return self._bitmaps_fit and are_told_apart([f.file.size for f in files])
 
-    def _check_sizes(self, files: Sequence[NativeFile]) -> None:
-        """That Spark finds the files as their bitmaps take them to be: by their bytes, and with so many rows.
+    def _mask(self, group: Group) -> Bitmaps | Vectors:
+        """The rows to leave out of a masked group. Asks nothing of the JVM.
 
-        :raises CorruptFile: one has others
+        :raises CorruptFile: a file is not as its bitmap takes it to be: by its bytes, and with so many rows
         """
+        storage = self.scan.metadata.storage
         with self.scan.expiry_explained():
-            for f in files:
-                check_parquet_size(self.scan.metadata.storage, f.path, f.file)
+            if not self._has_bitmaps(group.files):
+                return [(f, self._vector(f)) for f in group.files]
+            for f in group.files:
+                check_parquet_size(storage, f.path, f.file)
+            return Bitmaps.of([(f.file, self._vector(f)) for f in group.files])
 
     @cached_property
     def _bitmaps_fit(self) -> bool:
         limit = min(BYTES, self.scan.table_schema.options.get_option(BROADCAST_SIZE))
-        masked = sum(bitmap_bytes(f.file.row_count) for f in self.plan.files if f.is_masked)
+        masked = sum(bitmap_bytes(f.file.row_count) for f in self.plan.files if f.may_be_masked)
         return masked + masked // _FEW <= limit
 
-    def _vectors(self, files: Sequence[NativeFile]) -> list[tuple[NativeFile, DeletionVector]]:
-        storage = self.scan.metadata.storage
-        with self.scan.expiry_explained():
-            return [(f, self._vector(storage, f)) for f in files]
-
-    @staticmethod
-    def _vector(storage: Storage, file: NativeFile) -> DeletionVector:
+    def _vector(self, file: NativeFile) -> DeletionVector:
+        hidden = self.plan.hidden.get(file.file.name, BitMap())
         if file.deletion is None:
-            return DeletionVector(file.older)
-        return read_deletion_vector(storage, file.deletion, file.file.row_count).union(file.older)
+            return DeletionVector(hidden)
+        return read_deletion_vector(self.scan.metadata.storage, file.deletion, file.file.row_count).union(hidden)
 
     @cached_property
     def _condition(self) -> Any:

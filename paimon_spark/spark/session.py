@@ -82,16 +82,13 @@ def _native(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None
     scan = open_scan(options)
     plan = NativePlan.of(scan, scan.splits)
     if not is_within_reach(spark, plan):
-        plan = NativePlan((), tuple(scan.splits))
-    log_plan(scan, plan)
-    if not plan.files:
-        return None
-    frame: DataFrame = NativeScan(spark, scan, plan).frame()
-    if plan.rest:
+        plan = NativePlan(scan, scan.splits, ())
+    frame: DataFrame | None = NativeScan(spark, plan).frame() if plan.files else None
+    log_plan(plan)
+    if frame is not None and plan.rest:
         rest = local_rows(spark, scan, plan.rest)
         if rest is None:
-            told = {**options, **pinned(scan, plan), COLUMNS: columns_json(scan.columns)}
-            rest = _source(spark, RestDataSource, told)
+            rest = _source(spark, RestDataSource, {**options, **pinned(plan), COLUMNS: columns_json(scan.columns)})
         frame = frame.union(rest)
     return frame
 

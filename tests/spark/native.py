@@ -52,7 +52,7 @@ def both_parts(
     scan = table.scan(columns, filters, options)
     plan = NativePlan.of(scan, scan.splits)
     batches = [batch for split in _native_splits(scan, plan) for batch in scan.read_split(split)]
-    told = {**options, "path": table.path, COLUMNS: columns_json(scan.columns), **pinned(scan, plan)}
+    told = {**options, "path": table.path, COLUMNS: columns_json(scan.columns), **pinned(plan)}
     if filters is not None:
         told[FILTERS] = filters_json(filters)
     rest = rest_scan(told)
@@ -69,9 +69,9 @@ def _native_splits(scan: Scan, plan: NativePlan) -> list[Split]:
             f.partition,
             buckets[f.file.name],
             ((f.file,),),
-            chosen={f.file.name: BitMap(range(f.file.row_count)) - vector.bitmap},
+            chosen={f.file.name: BitMap(range(f.file.row_count)) - NativeScan(None, plan)._vector(f).bitmap},
         )
-        for f, vector in NativeScan(None, scan, plan)._vectors(plan.files)
+        for f in plan.files
     ]
 
 

@@ -74,7 +74,7 @@ def test_both_parts_of_random_tables_are_the_table(tmp_path: Path, number: int) 
             plan, rows = both_parts(table, columns, filters)
             assert_same_rows(rows, table.read(columns, filters))
             ways.add((bool(plan.files), bool(plan.rest)))
-            ways.add(any(f.older for f in plan.files))
+            ways.add(bool(plan.hidden))
     if options["deletion-vectors.enabled"] == "true":
         assert (True, True) in ways
         assert True in ways
@@ -93,7 +93,7 @@ def test_keys_that_are_told_apart_by_their_bits(path: str, options: dict[str, st
     _append_keys(table, [keys[7], keys[12], (2.5, "0.10", "a")], 2)
     _append_keys(table, [keys[7], (-0.0, "0.10", "absent")], 3)
     plan, rows = both_parts(table, None, None)
-    assert [len(f.older) for f in plan.files] == [2]
+    assert [len(plan.hidden[f.file.name]) for f in plan.files] == [2]
     assert_same_rows(rows, table.read())
     assert rows.num_rows == len(keys) + 2
 
@@ -110,11 +110,11 @@ def test_upper_files_are_native(spark: Any, path: str, caplog: pytest.LogCapture
     table.append(_keyed([5]))
     plan = plan_of(table)
     assert len(plan.files) == 4
-    assert sum(len(f.older) for f in plan.files) == 2
+    assert sum(map(len, plan.hidden.values())) == 2
     assert all(file.level == 0 for split in plan.rest for file in split.files)
     with caplog.at_level(logging.INFO, "paimon_spark"):
         df = assert_native(spark, table)
-    masked = sum(bool(f.older) for f in plan.files)
+    masked = len(plan.hidden)
     assert f"4 files through Spark's parquet reader (0 of them with deletion vectors, {masked} without" in caplog.text
     counting = _plan(df.groupBy().count())
     assert "ReadSchema: struct<_tmp_metadata_row_index:bigint>" in counting
@@ -202,7 +202,7 @@ def test_older_schemas(spark: Any, path: str) -> None:
         pa.table([[3, 4, 900], [None, "x", "y"], [10**10, None, 1], ["a", "b", None]], schema=pa.schema(fields))
     )
     plan = plan_of(table)
-    assert [len(f.older) for f in plan.files] == [2]
+    assert [len(plan.hidden[f.file.name]) for f in plan.files] == [2]
     df = assert_native(spark, table)
     assert df.where("id = 3").select("name2", "v", "added").collect() == [("n3", 10**10, "a")]
 
@@ -287,21 +287,22 @@ def test_only_keys_that_the_filter_wants_are_searched(path: str) -> None:
     table = _compacted(path)
     (upper,) = Path(path).rglob("data-*")
     table.append(_keyed([3, 5, 900]))
-    assert [list(f.older) for f in plan_of(table, filters=[("id", ">", 3)]).files] == [[5]]
+    plan = plan_of(table, filters=[("id", ">", 3)])
+    assert [list(plan.hidden[f.file.name]) for f in plan.files] == [[5]]
     for filters in ([("id", "=", 5)], [("id", ">", 3), ("v", "=", 1)], [[("id", "=", 3)], [("v", "is null")]]):
         _, rows = both_parts(table, ["id"], filters)
         assert_same_rows(rows, table.read(["id"], filters))
     upper.unlink()
     assert plan_of(table, filters=[("id", "=", 4)]).files
     with pytest.raises(NotFound):
-        plan_of(table, filters=[("id", "=", 5)])
+        _ = plan_of(table, filters=[("id", "=", 5)]).hidden
 
 
 def test_tasks_get_a_plain_scan(path: str) -> None:
     table = _compacted(path)
     table.append(_keyed([3]))
     scan = table.scan()
-    options = {"path": path, COLUMNS: columns_json(scan.columns), **pinned(scan, NativePlan.of(scan, scan.splits))}
+    options = {"path": path, COLUMNS: columns_json(scan.columns), **pinned(NativePlan.of(scan, scan.splits))}
     rest = rest_scan(options)
     assert rest.older
     assert type(pickle.loads(pickle.dumps(rest))) is Scan

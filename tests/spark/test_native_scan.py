@@ -30,7 +30,7 @@ from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
 from paimon_spark.spark import native_array, native_bitmaps, native_level0, native_local
-from paimon_spark.spark.native_bitmaps import are_told_apart, without_deleted_of
+from paimon_spark.spark.native_bitmaps import Bitmaps, are_told_apart, without_deleted_of
 from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
 from paimon_spark.spark.native_plan import NativePlan
@@ -414,7 +414,8 @@ def test_a_row_that_no_bitmap_knows_is_an_error(spark: Any, path: str) -> None:
     columns = StructType([StructField("id", LongType()), StructField(POSITION, LongType())])
     found = spark.read.schema(columns).parquet(file.path)
     for size, right in ((file.file.size, True), (file.file.size + 1, False)):
-        kept = without_deleted_of(spark, found, [(file.file._replace(size=size), DeletionVector(BitMap([0, 1])))])
+        bitmaps = Bitmaps.of([(file.file._replace(size=size), DeletionVector(BitMap([0, 1])))])
+        kept = without_deleted_of(spark, found, bitmaps)
         if right:
             assert kept.count() == file.file.row_count - 2
         else:
@@ -430,7 +431,7 @@ def test_a_masked_file_of_another_size_is_damaged(spark: Any, path: str) -> None
     for more in (-1, 1):
         wrong = replace(file, file=file.file._replace(row_count=file.file.row_count + more))
         with pytest.raises(CorruptFile, match=f"it has {file.file.row_count} rows"):
-            NativeScan(spark, table.scan(), NativePlan((wrong,), ())).frame()
+            NativeScan(spark, NativePlan(table.scan(), (), (wrong,))).frame()
     with Path(file.path).open("ab") as data:
         data.write(b"x")
     with pytest.raises(CorruptFile, match=f"{re.escape(file.path)}.* it is {file.file.size + 1} bytes"):
