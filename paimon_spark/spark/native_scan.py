@@ -141,7 +141,7 @@ class NativeScan:
             with self._listed_here():
                 loaded = [self._load(group) for group in groups]
         found = [None if mask is None else mask.result() for mask in masks]
-        frames = [self._rows(rows, group, mask) for rows, group, mask in zip(loaded, groups, found, strict=True)]
+        frames = [self._live(rows, group, mask) for rows, group, mask in zip(loaded, groups, found, strict=True)]
         frame = reduce(lambda one, other: one.union(other), frames)
         columns = spark_schema([self.scan.table_schema.field(name) for name in self.scan.columns]).fields
         if any(c.metadata for c in columns):
@@ -166,25 +166,28 @@ class NativeScan:
     def _parts(self, files: Sequence[NativeFile]) -> Iterator[tuple[Sequence[NativeFile], bool]]:
         """``files`` as those that are masked, and those that are not. It is not always asked which they are: that needs
         the older versions."""
-        certain = _rows([f for f in files if f.deletion])
-        if certain and (_rows(files) - certain) * _FEW <= certain and self._has_bitmaps(files):
+        masked = [f for f in files if f.deletion]
+        if not self._are_most(masked, files):
+            masked = [f for f in files if self.plan.is_masked(f)]
+        if self._are_most(masked, files):
             yield files, True
             return
-        masked = [f for f in files if self.plan.is_masked(f)]
         others = [f for f in files if not self.plan.is_masked(f)]
-        if masked and _rows(others) * _FEW <= _rows(masked) and self._has_bitmaps(files):
-            yield files, True
-            return
         yield from ((part, part is masked) for part in (masked, others) if part)
+
+    def _are_most(self, masked: Sequence[NativeFile], files: Sequence[NativeFile]) -> bool:
+        """Whether ``masked`` has so many of the rows of ``files`` that all are masked."""
+        most = _row_count(masked)
+        return most > 0 and (_row_count(files) - most) * _FEW <= most and self._has_bitmaps(files)
 
     # ------------------------------------------------------------------ one parquet scan
 
-    def _rows(self, rows: Any, group: Group, mask: Bitmaps | Vectors | None) -> Any:
+    def _live(self, rows: Any, group: Group, mask: Bitmaps | Vectors | None) -> Any:
         """The rows of the table among those of the parquet scan ``rows``."""
         columns, partition = group.columns, group.partition
         names = [*(c.name for c in columns), *self._partition_names]
         file = fresh_name("file", names)
-        joined = mask is not None and not isinstance(mask, Bitmaps)
+        joined = isinstance(mask, list)
         more = [POSITION] if joined else []
         if partition is None or joined:
             more.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
@@ -194,7 +197,7 @@ class NativeScan:
             rows = self._select(rows, [*(c.sql for c in columns), *more])
         elif mask is not None:
             rows = rows.drop(POSITION)
-        if mask is not None and not isinstance(mask, Bitmaps):
+        if isinstance(mask, list):
             rows = without_deleted(self.session, rows, file, [(f.number, vector) for f, vector in mask])
         if partition is None:
             rows = rows.join(F.broadcast(self._partition_frame(file)), file, "inner")
@@ -315,5 +318,5 @@ class NativeScan:
         )
 
 
-def _rows(files: Sequence[NativeFile]) -> int:
+def _row_count(files: Sequence[NativeFile]) -> int:
     return sum(f.file.row_count for f in files)
