@@ -30,9 +30,10 @@ from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
 from paimon_spark.spark import native_array, native_bitmaps, native_level0, native_local
-from paimon_spark.spark.native_bitmaps import Bitmaps, are_told_apart, without_deleted_of
+from paimon_spark.spark.native_bitmaps import Bitmaps, are_told_apart, bitmap_bytes, without_deleted_of
 from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
+from paimon_spark.spark.native_jvm import jvm_strings
 from paimon_spark.spark.native_plan import NativePlan
 from paimon_spark.spark.native_scan import _LISTED, _LISTING_THRESHOLD, NativeScan
 from paimon_spark.types import DataField, parse_type
@@ -451,6 +452,31 @@ def test_bitmaps_of_many_files(spark: Any, path: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(native_bitmaps, "_MOST_SLOTS", 4)
     assert not are_told_apart(masked)
     assert "Join" in _plan(assert_native(spark, table))
+
+
+def test_the_bits_of_files_of_many_lengths(path: str) -> None:
+    (file, *_) = (f.file for f in plan_of(_with_vectors(path)).files)
+    rng = random.Random(7)
+    vectors = []
+    for number, count in enumerate([1, 63, 64, 65, 4096, 4097, 1, 100_000, 65_536, 40_000, 2]):
+        deleted = BitMap(rng.sample(range(count), rng.randint(1, count)))
+        vectors.append((file._replace(size=10_000 + 7 * number, row_count=count), DeletionVector(deleted)))
+    rng.shuffle(vectors)
+    starts, words = Bitmaps.of(vectors)
+    assert len(words) * 8 <= sum(bitmap_bytes(file.row_count) for file, _ in vectors)
+    for file, vector in vectors:
+        positions = np.arange(file.row_count)
+        bits = words[starts[file.size & (len(starts) - 1)] | (positions >> 6)] >> (positions & 63) & 1
+        assert np.flatnonzero(bits).tolist() == list(vector.bitmap)
+    unknown = np.delete(starts, [file.size & (len(starts) - 1) for file, _ in vectors])
+    assert unknown.min() > len(words)
+
+
+def test_texts_reach_the_jvm_one_by_one(spark: Any) -> None:
+    jvm = spark.sparkContext._jvm
+    for texts in (["one"], ["a", "b c", "`d``e`", "ü\n"], ["a\0b", "c"]):
+        found = jvm_strings(jvm, texts)
+        assert [found.apply(i) for i in range(found.length())] == texts
 
 
 def test_which_files_are_told_apart() -> None:
