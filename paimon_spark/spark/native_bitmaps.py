@@ -9,7 +9,7 @@ begin, by the lowest bits of the sizes of the files, which are different for all
     words       ceil(rows / 64) x 64 bits   a file: bit (position & 63) of word (position >> 6): deleted
 
 A file begins at a multiple of the power of two that its words fit in. So the word of a row is at ``start | position >>
-6``; Spark's ``+`` makes objects in every row, to notice an overflow. A row costs two loads; a join costs a hash, a
+6``: Spark's ``+`` looks for an overflow by way of a function object. A row costs two loads; a join costs a hash, a
 probe and a row of the other side. But every task of a stage gets both arrays along with its code, so there is a bound
 on them (``BYTES``, ``FILES``), and beyond there is :mod:`paimon_spark.spark.native_deletions`. A row that has no start,
 or no position, is an error.
