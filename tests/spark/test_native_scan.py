@@ -388,9 +388,9 @@ def test_positions_are_in_no_file_of_ours_where_spark_encrypts_files(
 
 def test_numbers_in_a_column_of_spark(spark: Any) -> None:
     numbers = np.array([0, 1, -1, 2**63 - 1, -(2**63), 0x0102030405060708], np.int64)
-    given = [numbers, numbers[:1], np.arange(100_000)]
-    columns = [Column(column) for column in native_array.array_columns(spark, given)]
-    assert list(spark.range(1).select(*columns).first()) == [array.tolist() for array in given]
+    for given in (numbers, numbers[:1], np.arange(100_000)):
+        column = Column(native_array.array_column(spark, given))
+        assert spark.range(1).select(column).first()[0] == given.tolist()
 
 
 def test_a_few_rows_without_vectors_are_masked_with_the_others(spark: Any, path: str) -> None:
@@ -462,14 +462,14 @@ def test_the_bits_of_files_of_many_lengths(path: str) -> None:
         deleted = BitMap(rng.sample(range(count), rng.randint(1, count)))
         vectors.append((file._replace(size=10_000 + 7 * number, row_count=count), DeletionVector(deleted)))
     rng.shuffle(vectors)
-    starts, words = Bitmaps.of(vectors)
-    assert len(words) * 8 <= sum(bitmap_bytes(file.row_count) for file, _ in vectors)
+    slots, numbers = Bitmaps.of(vectors)
+    assert len(numbers) * 8 == slots * 8 + sum(bitmap_bytes(file.row_count) for file, _ in vectors)
     for file, vector in vectors:
         positions = np.arange(file.row_count)
-        bits = words[starts[file.size & (len(starts) - 1)] | (positions >> 6)] >> (positions & 63) & 1
+        bits = numbers[numbers[file.size & (slots - 1)] + (positions >> 6)] >> (positions & 63) & 1
         assert np.flatnonzero(bits).tolist() == list(vector.bitmap)
-    unknown = np.delete(starts, [file.size & (len(starts) - 1) for file, _ in vectors])
-    assert unknown.min() > len(words)
+    unknown = np.delete(numbers[:slots], [file.size & (slots - 1) for file, _ in vectors])
+    assert unknown.min() > len(numbers)
 
 
 def test_texts_reach_the_jvm_one_by_one(spark: Any) -> None:
