@@ -29,8 +29,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyroaring import BitMap
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as spark
 
@@ -39,12 +38,12 @@ from paimon_spark.metadata.deletion_vector import DeletionVector, read_deletion_
 from paimon_spark.read.scan import Scan
 from paimon_spark.rows.binary_row import decode
 from paimon_spark.spark.batches import outgoing, outgoing_schema
-from paimon_spark.spark.native_bitmaps import BYTES, Bitmaps, are_told_apart, bitmap_bytes, without_deleted_of
+from paimon_spark.spark.native_bitmaps import BYTES, Bitmaps, are_told_apart, bitmap_bytes, is_live
 from paimon_spark.spark.native_columns import METADATA, POSITION, file_schema, fresh_name, quoted
 from paimon_spark.spark.native_deletions import without_deleted
 from paimon_spark.spark.native_expiry import explain_expiry
 from paimon_spark.spark.native_filter import literal, row_filter
-from paimon_spark.spark.native_jvm import jvm_options, jvm_strings
+from paimon_spark.spark.native_parquet import PlannedScan, PublicScan, is_planned, open_parquet
 from paimon_spark.spark.native_plan import BROADCAST_SIZE, Columns, NativeFile, NativePlan
 from paimon_spark.spark.types import spark_schema
 
@@ -56,16 +55,6 @@ _FEW = 8
 _LISTED = 32
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _LISTING = Lock()
-_READER_OPTIONS = (
-    ("datetimeRebaseMode", "CORRECTED"),
-    ("int96RebaseMode", "CORRECTED"),
-    ("ignoreMissingFiles", "false"),
-    ("ignoreCorruptFiles", "false"),
-    ("recursiveFileLookup", "true"),
-    ("__globPaths__", "false"),
-    ("parquet.page.verify-checksum.enabled", "true"),
-)
-
 _CLASSIC_SOURCES = "spark.sql.sources.useV1SourceList"
 _QUOTED_PATTERNS = "spark.sql.parser.quotedRegexColumnNames"
 
@@ -182,47 +171,38 @@ class NativeScan:
 
     # ------------------------------------------------------------------ one parquet scan
 
-    def _live(self, rows: Any, group: Group, mask: Bitmaps | Vectors | None) -> Any:
+    def _live(self, rows: PlannedScan | PublicScan, group: Group, mask: Bitmaps | Vectors | None) -> Any:
         """The rows of the table among those of the parquet scan ``rows``."""
         columns, partition = group.columns, group.partition
         names = [*(c.name for c in columns), *self._partition_names]
         file = fresh_name("file", names)
         joined = isinstance(mask, list)
-        more = [POSITION] if joined else []
+        chosen = [c.sql for c in columns]
+        if joined:
+            chosen.append(POSITION)
         if partition is None or joined:
-            more.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
+            chosen.append(f"xxhash64({METADATA}.file_name) AS {quoted(file)}")
         if isinstance(mask, Bitmaps):
-            rows = without_deleted_of(self.session, rows, mask)
-        if more or not columns or not all(c.is_as_stored for c in columns):
-            rows = self._select(rows, [*(c.sql for c in columns), *more])
-        elif mask is not None:
-            rows = rows.drop(POSITION)
+            assert isinstance(rows, PlannedScan)
+            rows = rows.where(is_live(self.session, mask))
+        frame = rows.select(chosen)
         if isinstance(mask, list):
-            rows = without_deleted(self.session, rows, file, [(f.number, vector) for f, vector in mask])
+            frame = without_deleted(self.session, frame, file, [(f.number, vector) for f, vector in mask])
         if partition is None:
-            rows = rows.join(F.broadcast(self._partition_frame(file)), file, "inner")
+            frame = frame.join(F.broadcast(self._partition_frame(file)), file, "inner")
         elif self._partition_names:
-            rows = rows.withColumns(self._partition_literals[partition])
+            frame = frame.withColumns(self._partition_literals[partition])
         if self.scan.predicate is not None:
-            rows = rows.where(self._condition)
+            frame = frame.where(self._condition)
         as_they_are = not joined and partition is not None and names == list(self.scan.columns)
-        return rows if as_they_are else self._select(rows, [quoted(name) for name in self.scan.columns])
+        return frame if as_they_are else frame.selectExpr(*map(quoted, self.scan.columns))
 
-    def _load(self, group: Group) -> Any:
-        jvm, session = self.session.sparkContext._jvm, self.session._jsparkSession
-        schema = session.parseDataType(file_schema(group.columns, group.is_masked).json())
-        reader = session.read().options(jvm_options(jvm, _READER_OPTIONS)).schema(schema)
+    def _load(self, group: Group) -> PlannedScan | PublicScan:
         try:
-            paths = jvm_strings(jvm, [f"file://{f.path}" for f in group.files])
-            return DataFrame(reader.parquet(paths), self.session)
-        except AnalysisException as missing:
-            if missing.getCondition() != "PATH_NOT_FOUND":
-                raise
-            raise self.scan.expired(missing.getMessage()) from None
-
-    def _select(self, rows: Any, columns: Sequence[str]) -> Any:
-        """The DataFrame ``rows`` with ``columns``, in SQL."""
-        return DataFrame(rows._jdf.selectExpr(jvm_strings(self.session.sparkContext._jvm, columns)), self.session)
+            schema = file_schema(group.columns, group.is_masked)
+            return open_parquet(self.session, schema, [f.path for f in group.files])
+        except FileNotFoundError as missing:
+            raise self.scan.expired(str(missing)) from None
 
     @contextmanager
     def _listed_here(self) -> Iterator[None]:
@@ -243,7 +223,7 @@ class NativeScan:
 
     def _has_bitmaps(self, files: Sequence[NativeFile]) -> bool:
         """Whether deleted rows of these files are found in bitmaps, and not by a join."""
-        return self._bitmaps_fit and are_told_apart([f.file.size for f in files])
+        return self._bitmaps_fit and are_told_apart([f.file.size for f in files]) and is_planned(self.session)
 
     def _mask(self, group: Group) -> Bitmaps | Vectors:
         """The rows to leave out of a masked group. Asks nothing of the JVM.

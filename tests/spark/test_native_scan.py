@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,6 @@ from py4j.protocol import Py4JJavaError
 from pyroaring import BitMap
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import Column
 from pyspark.sql.types import LongType, StructField, StructType
 
 import paimon_spark
@@ -29,11 +29,13 @@ from paimon_spark.errors import CorruptFile, NotFound
 from paimon_spark.metadata.deletion_vector import DeletionVector
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
-from paimon_spark.spark import native_array, native_bitmaps, native_level0, native_local
-from paimon_spark.spark.native_bitmaps import Bitmaps, are_told_apart, bitmap_bytes, without_deleted_of
+from paimon_spark.spark import native_bitmaps, native_bitsets, native_level0, native_local, native_parquet
+from paimon_spark.spark.native_bitmaps import Bitmaps, are_told_apart, bitmap_bytes, is_live
+from paimon_spark.spark.native_bitsets import contains, serialized
 from paimon_spark.spark.native_columns import POSITION
 from paimon_spark.spark.native_hash import file_number
 from paimon_spark.spark.native_jvm import jvm_strings
+from paimon_spark.spark.native_parquet import PlannedScan, PublicScan, is_planned, open_parquet
 from paimon_spark.spark.native_plan import NativePlan
 from paimon_spark.spark.native_scan import _LISTED, _LISTING_THRESHOLD, NativeScan
 from paimon_spark.types import DataField, parse_type
@@ -351,7 +353,7 @@ def _with_three_levels(path: str) -> PaimonTable:
 def test_bitmaps_mask_files_and_a_join_where_they_are_large(spark: Any, path: str) -> None:
     table = _with_three_levels(path)
     plan = str(assert_native(spark, table)._jdf.queryExecution().toString())
-    assert "UnsafeArrayData@" in plan
+    assert "[Ljava.util.BitSet;@" in plan
     assert not re.search("Subquery|Join|Adaptive", plan)
     assert len(plan) < 20_000
     sparse = {"scan.native.broadcast-size": "2 kb"}
@@ -360,37 +362,80 @@ def test_bitmaps_mask_files_and_a_join_where_they_are_large(spark: Any, path: st
 
 
 @pytest.mark.parametrize(
-    ("what", "other"),
+    ("module", "what", "other"),
     [
-        ("ARRAY_CLASS", "org.apache.spark.sql.catalyst.expressions.NoSuchArrayData"),
-        ("ARRAY_CLASS", "java.lang.String"),
-        ("LITERAL_BYTES", 8),
+        (native_parquet, "_PLANS", "org.apache.spark.no.such.plans"),
+        (native_parquet, "_DATASET", "java.lang.String"),
+        (native_parquet, "SOURCES", "java.util"),
+        (native_bitsets, "_ARRAYS", "java.lang.String"),
+        (native_bitsets, "SETS", "java.lang.NoSuchClass"),
     ],
 )
-def test_bitmaps_are_a_subquery_where_spark_has_no_such_literal_or_they_are_large(
-    spark: Any, path: str, what: str, other: Any, monkeypatch: pytest.MonkeyPatch
+def test_where_spark_has_other_classes_its_public_reader_and_a_join_do_the_same(
+    spark: Any, path: str, module: Any, what: str, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = _with_three_levels(path)
-    monkeypatch.setattr(native_array, what, other)
-    plan = str(assert_native(spark, table)._jdf.queryExecution().toString())
-    assert "Subquery" in plan
-    assert not re.search("UnsafeArrayData@|Join", plan)
-    assert len(plan) < 20_000
+    monkeypatch.setattr(module, what, other)
+    is_planned.cache_clear()
+    try:
+        assert not is_planned(spark)
+        plan = str(assert_native(spark, table)._jdf.queryExecution().toString())
+        assert "Join" in plan
+        assert "BitSet" not in plan
+        file = plan_of(table).files[0].path
+        with pytest.raises(FileNotFoundError, match="no-such-file"):
+            open_parquet(spark, StructType([StructField("id", LongType())]), [file, f"{file}.no-such-file"])
+        Path(file).unlink()
+        with pytest.raises(NotFound, match=re.escape(file)):
+            paimon_spark.read(spark, table.path)
+    finally:
+        monkeypatch.undo()
+        is_planned.cache_clear()
+    assert is_planned(spark)
+
+
+def test_a_missing_file_is_an_error_when_a_scan_is_opened(spark: Any, path: str) -> None:
+    file = plan_of(_with_vectors(path)).files[0].path
+    missing = f"{file}.no-such-file"
+    for kind in (PlannedScan, PublicScan):
+        schema = StructType([StructField("id", LongType())]).json()
+        assert kind.of(spark, schema, [f"file://{file}"]).select(["id"]).count() > 0
+        with pytest.raises(FileNotFoundError, match=re.escape(missing)):
+            kind.of(spark, schema, [f"file://{file}", f"file://{missing}"])
 
 
 def test_positions_are_in_no_file_of_ours_where_spark_encrypts_files(
     spark: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def no_file(**_: Any) -> None:
+        raise AssertionError("a file is made")
+
     table = _with_three_levels(path)
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", no_file)
+    with pytest.raises(AssertionError, match="a file is made"):
+        paimon_spark.read(spark, table.path)
     monkeypatch.setattr(spark.sparkContext, "_encryption_enabled", True)
-    assert "Subquery" in str(assert_native(spark, table)._jdf.queryExecution().toString())
+    assert "BitSet" in _plan(assert_native(spark, table))
 
 
-def test_numbers_in_a_column_of_spark(spark: Any) -> None:
-    numbers = np.array([0, 1, -1, 2**63 - 1, -(2**63), 0x0102030405060708], np.int64)
-    for given in (numbers, numbers[:1], np.arange(100_000)):
-        column = Column(native_array.array_column(spark, given))
-        assert spark.range(1).select(column).first()[0] == given.tolist()
+def test_sets_in_the_jvm_are_those_given(spark: Any) -> None:
+    sets = [None, *(np.array(words, np.int64) for words in ([1], [0, -1], [-(2**63), 0, 3, 0], [])), None]
+    there = native_bitsets._jvm_sets(spark.sparkContext, serialized(sets))
+    assert len(there) == len(sets)
+    for given, found in zip(sets, there, strict=True):
+        assert (found is None) == (given is None)
+        if given is not None:
+            assert np.frombuffer(found.toByteArray().ljust(given.nbytes, b"\0"), "<i8").tolist() == given.tolist()
+
+
+def test_a_question_without_an_answer_is_an_error(spark: Any) -> None:
+    sets = serialized([np.array([0b101]), None])
+    asked = {("0", "0"): True, ("0", "1"): False, ("0", "2"): True, ("0", "64"): False}
+    for (slot, position), answer in asked.items():
+        assert contains(spark, sets, slot, position, "").eval(None) is answer
+    for slot, position in (("1", "0"), ("0", "CAST(NULL AS INT)")):
+        with pytest.raises((PySparkException, Py4JJavaError), match="no such row"):
+            contains(spark, sets, slot, position, "no such row").eval(None)
 
 
 def test_a_few_rows_without_vectors_are_masked_with_the_others(spark: Any, path: str) -> None:
@@ -413,10 +458,11 @@ def test_a_row_that_no_bitmap_knows_is_an_error(spark: Any, path: str) -> None:
     masked = [f for f in plan.files if f.deletion]
     file = masked[0]
     columns = StructType([StructField("id", LongType()), StructField(POSITION, LongType())])
-    found = spark.read.schema(columns).parquet(file.path)
+    found = open_parquet(spark, columns, [file.path])
+    assert isinstance(found, PlannedScan)
     for size, right in ((file.file.size, True), (file.file.size + 1, False)):
         bitmaps = Bitmaps.of([(file.file._replace(size=size), DeletionVector(BitMap([0, 1])))])
-        kept = without_deleted_of(spark, found, bitmaps)
+        kept = found.where(is_live(spark, bitmaps)).select(["id"])
         if right:
             assert kept.count() == file.file.row_count - 2
         else:
@@ -454,7 +500,7 @@ def test_bitmaps_of_many_files(spark: Any, path: str, monkeypatch: pytest.Monkey
     assert "Join" in _plan(assert_native(spark, table))
 
 
-def test_the_bits_of_files_of_many_lengths(path: str) -> None:
+def test_the_bits_of_files_of_many_lengths(spark: Any, path: str) -> None:
     (file, *_) = (f.file for f in plan_of(_with_vectors(path)).files)
     rng = random.Random(7)
     vectors = []
@@ -462,14 +508,13 @@ def test_the_bits_of_files_of_many_lengths(path: str) -> None:
         deleted = BitMap(rng.sample(range(count), rng.randint(1, count)))
         vectors.append((file._replace(size=10_000 + 7 * number, row_count=count), DeletionVector(deleted)))
     rng.shuffle(vectors)
-    slots, numbers = Bitmaps.of(vectors)
-    assert len(numbers) * 8 == slots * 8 + sum(bitmap_bytes(file.row_count) for file, _ in vectors)
+    slots, sets = Bitmaps.of(vectors)
+    assert len(sets) < slots + sum(bitmap_bytes(file.row_count) for file, _ in vectors) + 32 * len(vectors) + 128
+    there = native_bitsets._jvm_sets(spark.sparkContext, sets)
+    assert len(there) == slots
     for file, vector in vectors:
-        positions = np.arange(file.row_count)
-        bits = numbers[numbers[file.size & (slots - 1)] + (positions >> 6)] >> (positions & 63) & 1
-        assert np.flatnonzero(bits).tolist() == list(vector.bitmap)
-    unknown = np.delete(numbers[:slots], [file.size & (slots - 1) for file, _ in vectors])
-    assert unknown.min() > len(numbers)
+        bits = np.frombuffer(there[file.size & (slots - 1)].toByteArray(), np.uint8)
+        assert np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist() == list(vector.bitmap)
 
 
 def test_texts_reach_the_jvm_one_by_one(spark: Any) -> None:
@@ -498,7 +543,7 @@ def test_every_snapshot_is_read_by_the_same_code(spark: Any, path: str) -> None:
         table.append(_keyed(range(0, count, 3)))
         table.compact()
         found = paimon_spark.read(spark, table.path)._jdf.queryExecution().debug().codegenToSeq()
-        masked = [code for code in (found.apply(i)._2() for i in range(found.size())) if '"getbit"' in code]
+        masked = [code for code in (found.apply(i)._2() for i in range(found.size())) if "java.util.BitSet" in code]
         assert len(masked) == 1
         codes |= set(masked)
     assert len(codes) == 1
