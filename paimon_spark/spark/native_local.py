@@ -44,4 +44,5 @@ def local_rows(session: Any, scan: Scan, splits: Sequence[Split]) -> Any | None:
             size += batches[-1].nbytes
             if size > ROW_BYTES:
                 return None
-    return session.createDataFrame(pa.Table.from_batches(batches, target), schema)
+    # In one task: else there are as many as the session has cores, and each gets all that the scan beside it masks.
+    return session.createDataFrame(pa.Table.from_batches(batches, target), schema).coalesce(1)
