@@ -19,7 +19,7 @@ that are left when ``ROWS_SEARCHED`` rows of smaller ones are to be searched.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyroaring import BitMap
@@ -84,11 +84,13 @@ class CoveredSection:
         with scan.expiry_explained():
             return OlderVersions(files, vectors, levels.runs, None, wanted).of(self.new)
 
-    def rest(self, schema: TableSchema, older: Positions) -> tuple[Section, Positions]:
-        """The section that the Python source reads, and the rows that it reads of files above level 0."""
+    def rest(self, schema: TableSchema, older: Callable[[], Positions]) -> tuple[Section, Positions]:
+        """The section that the Python source reads, and the rows that it reads of files above level 0: ``older``, which
+        is asked for only where they count."""
         if self._newest_decides(schema):
             return self.new, {}
-        return (*self.new, *(file for file in self.upper if file.name in older)), older
+        positions = older()
+        return (*self.new, *(file for file in self.upper if file.name in positions)), positions
 
     def _newest_decides(self, schema: TableSchema) -> bool:
         """Whether older versions have no part in what becomes of the keys of level 0."""

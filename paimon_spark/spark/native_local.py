@@ -26,23 +26,28 @@ ROW_BYTES = 16 * MB
 
 
 def local_rows(session: Any, scan: Scan, splits: Sequence[Split]) -> Any | None:
-    """The rows of ``splits`` as a DataFrame with nullable columns that holds them all; None when they are too many.
+    """The rows of ``splits`` as a DataFrame with nullable columns that holds them all; None when there are no splits,
+    and when the rows are too many.
 
     :raises NotFound: a file is gone, because the snapshot has expired
     :raises CorruptFile: a file is damaged
     :raises InvalidInput: the merge engine refuses the records
     """
-    if sum(split.size for split in splits) > FILE_BYTES or sum(split.row_count for split in splits) > ROWS:
+    if (
+        not splits
+        or sum(split.size for split in splits) > FILE_BYTES
+        or sum(split.row_count for split in splits) > ROWS
+    ):
         return None
     schema = spark.StructType([spark.StructField(f.name, f.dataType) for f in scan_schema(scan).fields])
     target = outgoing_schema(schema)
     batches: list[pa.RecordBatch] = []
-    size = 0
+    row_bytes = 0
     for split in splits:
         for batch in scan.read_split(split):
             batches.append(outgoing(batch, target))
-            size += batches[-1].nbytes
-            if size > ROW_BYTES:
+            row_bytes += batches[-1].nbytes
+            if row_bytes > ROW_BYTES:
                 return None
     # In one task: else there are as many as the session has cores, and each gets all that the scan beside it masks.
     return session.createDataFrame(pa.Table.from_batches(batches, target), schema).coalesce(1)

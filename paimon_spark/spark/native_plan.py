@@ -18,7 +18,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Lock
 
 from pyroaring import BitMap
 
@@ -76,6 +77,7 @@ class NativePlan:
     files: tuple[NativeFile, ...]
     covered: Mapping[Place, CoveredSection] = field(default_factory=dict)
     told: Mapping[Place, Positions] | None = None
+    _search: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     @classmethod
     def of(cls, scan: Scan, splits: Sequence[Split], told: Mapping[Place, Positions] | None = None) -> NativePlan:
@@ -95,15 +97,24 @@ class NativePlan:
         files = tuple(replace(f, is_covered=True) if f.file.name in new_rows else f for f in chosen)
         return cls(scan, splits, files, covered, told)
 
-    @cached_property
+    @property
     def older(self) -> Mapping[Place, Positions]:
-        """
+        """Several threads may ask; one searches, the others wait.
+
         :raises NotFound: a file is gone, because the snapshot has expired
         :raises CorruptFile: a file with keys is damaged
         """
+        with self._search:
+            return self._older
+
+    @cached_property
+    def _older(self) -> Mapping[Place, Positions]:
         if self.told is not None:
             return self.told
         return {place: section.older(self.scan) for place, section in self.covered.items()}
+
+    def _older_at(self, place: Place) -> Positions:
+        return self.older[place]
 
     @cached_property
     def hidden(self) -> Mapping[str, BitMap]:
@@ -127,7 +138,7 @@ class NativePlan:
             for at, section in enumerate(split.sections):
                 if (number, at) in self.covered:
                     covered = self.covered[number, at]
-                    section, positions = covered.rest(self.scan.table_schema, self.older[number, at])
+                    section, positions = covered.rest(self.scan.table_schema, partial(self._older_at, (number, at)))
                     chosen.update(positions)
                 if len(section) > 1 or (section and section[0].name not in names):
                     left.append(section)

@@ -13,17 +13,17 @@ of all partitions are one scan, and a second broadcast join gives each file its 
 manifest and never from a path.
 
 Session settings that change what Spark reads from parquet (rebasing of dates, missing and corrupt files, globs) are set
-for each scan. Page checksums are verified.
+for each scan, and page checksums are verified (:mod:`paimon_spark.spark.native_parquet`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from threading import Lock
 from typing import Any
 
@@ -117,18 +117,34 @@ class NativeScan:
     def frame(self) -> Any:
         """The rows of the plan's files that satisfy the filter, with the columns of the scan.
 
-        What Spark and the JVM do not do, such as the search for older versions, is done beside while Spark looks at
-        the files.
-
         :raises NotFound: a file is gone, because the snapshot has expired
         :raises CorruptFile: a deletion vector is damaged, or a file with one has not the size it was written with
         """
+        return self.begun()()
+
+    def begun(self) -> Callable[[], Any]:
+        """What makes the :meth:`frame`, once Spark has looked at the files. What Spark and the JVM do not do, such as
+        the search for older versions, is done beside, and perhaps not yet done.
+
+        :raises NotFound: a file is gone, because the snapshot has expired
+        """
         explain_expiry(self.scan, self.plan.files)
         groups = list(self._groups())
-        with ThreadPoolExecutor(1) as beside:
+        beside = ThreadPoolExecutor(1)
+        try:
             masks = [beside.submit(self._mask, group) if group.is_masked else None for group in groups]
             with self._listed_here():
                 loaded = [self._load(group) for group in groups]
+        finally:
+            beside.shutdown(wait=False)
+        return partial(self._union, groups, loaded, masks)
+
+    def _union(
+        self,
+        groups: Sequence[Group],
+        loaded: Sequence[PlannedScan | PublicScan],
+        masks: Sequence[Future[Bitmaps | Vectors] | None],
+    ) -> Any:
         found = [None if mask is None else mask.result() for mask in masks]
         frames = [self._live(rows, group, mask) for rows, group, mask in zip(loaded, groups, found, strict=True)]
         frame = reduce(lambda one, other: one.union(other), frames)

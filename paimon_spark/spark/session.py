@@ -83,14 +83,17 @@ def _native(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None
     plan = NativePlan.of(scan, scan.splits)
     if not is_within_reach(spark, plan):
         plan = NativePlan(scan, scan.splits, ())
-    frame: DataFrame | None = NativeScan(spark, plan).frame() if plan.files else None
+    if not plan.files:
+        log_plan(plan)
+        return None
+    frame = NativeScan(spark, plan).begun()
+    # Most of the rest is read while the driver still looks for older versions.
+    rest = local_rows(spark, scan, plan.rest)
+    if rest is None and plan.rest:
+        rest = _source(spark, RestDataSource, {**options, **pinned(plan), COLUMNS: columns_json(scan.columns)})
+    native: DataFrame = frame()
     log_plan(plan)
-    if frame is not None and plan.rest:
-        rest = local_rows(spark, scan, plan.rest)
-        if rest is None:
-            rest = _source(spark, RestDataSource, {**options, **pinned(plan), COLUMNS: columns_json(scan.columns)})
-        frame = frame.union(rest)
-    return frame
+    return native if rest is None else native.union(rest)
 
 
 def _source(spark: SparkSession, source: type[PaimonDataSource], options: Mapping[str, str]) -> DataFrame:
