@@ -1,7 +1,7 @@
 """What native scans look up in the JVM, each of it once.
 
-Every name that Python looks up there is a round trip, and so is every call: a tenth of a millisecond, and there are a
-hundred to open a scan. What never changes is remembered, for the JVM of the process.
+Every name that Python looks up there is a round trip, and so is every call: up to a tenth of a millisecond, and there
+are dozens to open a scan. What never changes is remembered, for the JVM of the process.
 """
 
 from __future__ import annotations
