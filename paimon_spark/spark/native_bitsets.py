@@ -6,13 +6,14 @@ costs Spark neither a relation nor adaptive execution, and which Spark never has
 no public way to say so.
 
 The sets reach the JVM in a file, or in memory where Spark is to encrypt what it puts on local disks
-(``spark.io.encryption.enabled``), as Java serializes them. All numbers are big-endian::
+(``spark.io.encryption.enabled``), as Java serializes them: all at once, where making each of them there would take a
+few round trips a file. All numbers are big-endian::
 
-    37 bytes    the class of the array
+    40 bytes    the class of the array
     32 bits     how many elements, each
                     1 byte      null; or
-                    7 bytes     a BitSet (the first one: 45 bytes, with its class)
-                    6 bytes     its long[] (the first one: 15 bytes, with its class)
+                    6 bytes     a BitSet (the first one: 45 bytes, with its class)
+                    6 bytes     its long[] (the first one: 19 bytes, with its class)
                     32 bits     n, how many words
                     n x 64 bits bit (p & 63) of word (p >> 6): position p
                     1 byte      the end

@@ -67,11 +67,6 @@ class FileColumn:
             value = f"timestamp_micros(unix_micros({value}))"
         return value if value == quoted(self.name) else f"{value} AS {quoted(self.name)}"
 
-    @property
-    def is_as_stored(self) -> bool:
-        """Whether the column of the file is the wanted one, its name included."""
-        return self.sql == quoted(self.name)
-
 
 def quoted(name: str) -> str:
     """``name`` as Spark's SQL writes one part of a name."""

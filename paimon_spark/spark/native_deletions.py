@@ -1,8 +1,8 @@
 """Deleted rows of files that Spark's own reader reads, where they are many or large, or their sizes alike.
 
-:mod:`paimon_spark.spark.native_bitmaps` is for the others. Spark knows the position of each row in its file, and which
-file that is. The deletion vectors of all files are broadcast, cut into chunks, and every row asks for the chunk that it
-lies in::
+:mod:`paimon_spark.spark.native_bitmaps` is for the others, where this Spark has the classes that it needs. Spark knows
+the position of each row in its file, and which file that is. The deletion vectors of all files are broadcast, cut into
+chunks, and every row asks for the chunk that it lies in::
 
     file        64 bits   hash of the file's name; the upper 44 bits are different for all files of a plan
     chunk       = position >> 12
