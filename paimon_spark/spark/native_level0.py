@@ -10,7 +10,8 @@ opened. Spark reads the files above level 0 without them, and the Python source 
     Spark        F without 1 and 3                  (1, a) (3, c)
     Python       N merged with F at 1 and 3         (2, x)
 
-Where the newest record alone decides, older versions are left out of Spark's rows, but need not be read.
+Where the newest record alone decides, older versions are left out of Spark's rows, but need not be read; and a single
+file of level 0 without deletes is rows of the table as it is. Spark reads it too, and nothing is left for Python.
 
 The driver reads the key columns of the files that overlap level 0, at some 20 nanoseconds a row; so there are bounds.
 A section whose level 0 has more than one row for ``FEW`` above it is merged in Python as a whole, and so are those
@@ -83,6 +84,11 @@ class CoveredSection:
         wanted = scan.predicate and scan.predicate.restricted({f.name for f in schema.key_fields})
         with scan.expiry_explained():
             return OlderVersions(files, vectors, levels.runs, None, wanted).of(self.new)
+
+    def files(self, schema: TableSchema) -> Section:
+        """What Spark may read: ``upper``, and a single file of level 0 to whose rows older versions add nothing. Those
+        of it that hold deletes are not sorted out here."""
+        return (*self.new, *self.upper) if len(self.new) == 1 and self._newest_decides(schema) else self.upper
 
     def rest(self, schema: TableSchema, older: Callable[[], Positions]) -> tuple[Section, Positions]:
         """The section that the Python source reads, and the rows that it reads of files above level 0: ``older``, which

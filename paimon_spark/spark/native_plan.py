@@ -25,6 +25,7 @@ from pyroaring import BitMap
 
 from paimon_spark.metadata.data_file import DataFile
 from paimon_spark.metadata.locations import bucket_directory, data_file_path
+from paimon_spark.metadata.schema import TableSchema
 from paimon_spark.metadata.vector_range import DeletionVectorRef
 from paimon_spark.options import MB, Option, parse_bool, parse_memory
 from paimon_spark.read.scan import Scan
@@ -169,7 +170,7 @@ def _candidates(scan: Scan, splits: Iterable[Split], covered: Mapping[Place, Cov
     shapes: dict[int, Columns | None] = {}
     for number, split in enumerate(splits):
         directory = bucket_directory(paths, schema, split.partition, split.bucket)
-        for file in _readable_files(number, split, covered):
+        for file in _readable_files(number, split, covered, schema):
             if file.schema_id not in shapes:
                 written = schema if file.schema_id == schema.id else scan.metadata.schemas.get(file.schema_id)
                 shapes[file.schema_id] = native_columns(written, wanted)
@@ -185,12 +186,14 @@ def _candidates(scan: Scan, splits: Iterable[Split], covered: Mapping[Place, Cov
             )
 
 
-def _readable_files(number: int, split: Split, covered: Mapping[Place, CoveredSection]) -> Iterator[DataFile]:
-    """The files that overlap no other and hold no deletes, and those of covered sections, if Spark shows their names as
-    they are. ``number`` is that of the split."""
+def _readable_files(
+    number: int, split: Split, covered: Mapping[Place, CoveredSection], schema: TableSchema
+) -> Iterator[DataFile]:
+    """The files that overlap no other, and those of covered sections, which hold no deletes, if Spark shows their names
+    as they are. ``number`` is that of the split."""
     for at, section in enumerate(split.sections):
         over = covered.get((number, at))
-        files = section if len(section) == 1 else over.upper if over else ()
+        files = section if len(section) == 1 else over.files(schema) if over else ()
         yield from (f for f in files if f.delete_row_count == 0 and _PLAIN_NAME.fullmatch(f.name))
 
 
@@ -234,5 +237,5 @@ def _settled(
     """The covered sections of which Spark can read all files, and the files without those of the others."""
     names = {f.file.name for f in files}
     settled = {place: s for place, s in covered.items() if names.issuperset(f.name for f in s.upper)}
-    refused = {f.name for place, s in covered.items() if place not in settled for f in s.upper}
+    refused = {f.name for place, s in covered.items() if place not in settled for f in (*s.new, *s.upper)}
     return [f for f in files if f.file.name not in refused], settled

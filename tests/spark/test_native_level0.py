@@ -107,8 +107,8 @@ def _append_keys(table: PaimonTable, keys: Sequence[tuple[float, str, str]], v: 
 
 def test_upper_files_are_native(spark: Any, path: str, caplog: pytest.LogCaptureFixture) -> None:
     table = _compacted(path, bucket="4")
-    table.append(_keyed([3, 5, 900]))
-    table.append(_keyed([5]))
+    for _ in range(2):
+        table.append(_keyed([3, 5, 900]))
     plan = plan_of(table)
     assert len(plan.files) == 4
     assert sum(map(len, plan.hidden.values())) == 2
@@ -128,12 +128,53 @@ def test_upper_files_are_native(spark: Any, path: str, caplog: pytest.LogCapture
 def test_the_driver_reads_a_small_rest(
     spark: Any, path: str, monkeypatch: pytest.MonkeyPatch, bound: str, limit: int
 ) -> None:
-    table = _compacted(path)
+    table = _compacted(path, **{"merge-engine": "partial-update"})
     table.append(_keyed([3, 5, 900]))
     assert "paimon-py-rest" not in _plan(paimon_spark.read(spark, path))
     table.append(_keyed([5]))
     monkeypatch.setattr(native_local, bound, limit)
     assert "paimon-py-rest" in _plan(assert_native(spark, table))
+
+
+@pytest.mark.parametrize("options", [VECTORS, PLAIN], ids=["vectors", "plain"])
+def test_a_single_file_of_level_0_is_native_where_the_newest_record_decides(
+    spark: Any, path: str, options: dict[str, str]
+) -> None:
+    table = _compacted(path, **options)
+    table.append(_keyed([3, 5, 900], 2))
+    plan = plan_of(table)
+    assert [f.file.level for f in plan.files] == [0, 5]
+    assert not plan.rest
+    df = assert_native(spark, table)
+    assert "LocalTableScan" not in _plan(df)
+    assert "Union" not in _plan(df)
+    assert df.where("v = 2").count() == 3
+    assert_native(spark, table, ["name"], [("v", "=", 1)])
+    assert_native(spark, table, ["v"], [("id", "<=", 4)])
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ({"merge-engine": "partial-update"}, {}),
+        ({"sequence.field": "v"}, {}),
+        ({}, {"delete_row_count": 1}),
+        ({}, {"delete_row_count": None}),
+        ({}, {"min_sequence": 0}),
+        ({}, {"name": "data-ü.parquet"}),
+    ],
+    ids=str,
+)
+def test_a_single_file_of_level_0_that_is_merged(path: str, options: dict[str, str], changes: dict[str, Any]) -> None:
+    table = _compacted(path, **options)
+    table.append(_keyed([3, 5, 900], 2))
+    scan = table.scan()
+    (split,) = scan.splits
+    (section,) = split.sections
+    files = tuple(f if f.level else f._replace(**changes) for f in section)
+    plan = NativePlan.of(scan, [replace(split, sections=(files,))])
+    assert [f.file.level for f in plan.files] == [5]
+    assert [file for one in plan.rest for file in one.files if file.level == 0] == [f for f in files if f.level == 0]
 
 
 def _plan(df: Any) -> str:
@@ -226,7 +267,7 @@ def test_files_that_may_hold_deletes_go_through_python(path: str, deletes: int |
 def test_bounds(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _compacted(path, 800, bucket="1")
     table.append(_keyed(range(100)))
-    assert len(plan_of(table).files) == 1
+    assert len(plan_of(table).files) == 2
     monkeypatch.setattr(native_level0, "ROWS_SEARCHED", 799)
     assert not plan_of(table).files
     monkeypatch.undo()
@@ -245,7 +286,7 @@ def test_the_smallest_buckets_are_searched(path: str, monkeypatch: pytest.Monkey
     table.append(_keyed([1, 1, 1]).add_column(0, "p", pa.array([0, 1, 2], pa.int32())))
     monkeypatch.setattr(native_level0, "ROWS_SEARCHED", 300)
     plan = plan_of(table)
-    assert sorted(f.file.row_count for f in plan.files) == [100, 200]
+    assert sorted(f.file.row_count for f in plan.files) == [1, 1, 100, 200]
     _, rows = both_parts(table, None, None)
     assert_same_rows(rows, table.read())
 
@@ -289,7 +330,7 @@ def test_only_keys_that_the_filter_wants_are_searched(path: str) -> None:
     (upper,) = Path(path).rglob("data-*")
     table.append(_keyed([3, 5, 900]))
     plan = plan_of(table, filters=[("id", ">", 3)])
-    assert [list(plan.hidden[f.file.name]) for f in plan.files] == [[5]]
+    assert [list(rows) for rows in plan.hidden.values()] == [[5]]
     for filters in ([("id", "=", 5)], [("id", ">", 3), ("v", "=", 1)], [[("id", "=", 3)], [("v", "is null")]]):
         _, rows = both_parts(table, ["id"], filters)
         assert_same_rows(rows, table.read(["id"], filters))

@@ -46,6 +46,10 @@ from tests.table.test_interoperability import VALUE_TYPES, _value
 
 KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int32()), ("name", pa.string())])
 
+VECTORS = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+# Rows of level 0 are merged with what is above.
+PARTLY = {**VECTORS, "merge-engine": "partial-update"}
+
 
 def _keyed(ids: Any) -> pa.Table:
     return pa.table({"id": list(ids), "v": [i % 7 for i in ids], "name": [f"n{i}" for i in ids]}, KEYED)
@@ -53,8 +57,7 @@ def _keyed(ids: Any) -> pa.Table:
 
 def _with_vectors(path: str, count: int = 2000, **options: str) -> PaimonTable:
     """A compacted table of ids below ``count``, every third of them deleted from its first file by newer versions."""
-    settings = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true", **options}
-    table = PaimonTable.create(path, KEYED, ["id"], options=settings)
+    table = PaimonTable.create(path, KEYED, ["id"], options=VECTORS | options)
     table.append(_keyed(range(count)))
     table.compact(full=True)
     table.append(_keyed(range(0, count, 3)))
@@ -164,8 +167,7 @@ def test_many_partitions_are_one_scan(spark: Any, path: str) -> None:
     schema = pa.schema(
         [("p", pa.int32()), ("at", pa.timestamp("us")), ("on", pa.timestamp("us", "UTC")), ("id", pa.int64())]
     )
-    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
-    table = PaimonTable.create(path, schema, ["p", "at", "on", "id"], ["p", "at", "on"], options)
+    table = PaimonTable.create(path, schema, ["p", "at", "on", "id"], ["p", "at", "on"], VECTORS)
 
     def of(ids: Any) -> pa.Table:
         moments = [i % 50 * 3_600_000_000 - 10**14 for i in ids]
@@ -270,8 +272,7 @@ def test_older_schemas_are_read_by_field_id(spark: Any, path: str) -> None:
             ("d", pa.decimal128(5, 2)),
         ]
     )
-    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
-    table = PaimonTable.create(path, schema, ["k"], options=options)
+    table = PaimonTable.create(path, schema, ["k"], options=VECTORS)
 
     def fill(keys: range) -> None:
         names = table.schema.names
@@ -303,8 +304,7 @@ def test_older_schemas_are_read_by_field_id(spark: Any, path: str) -> None:
 )
 def test_names_of_columns(spark: Any, path: str, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     schema = pa.schema([("id", pa.int64()), *((name, pa.int64()) for name in names)])
-    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
-    table = PaimonTable.create(path, schema, ["id"], options=options)
+    table = PaimonTable.create(path, schema, ["id"], options=PARTLY)
     described = tuple(replace(f, description=f"the {f.name}") for f in table.table_schema.fields)
     assert table.metadata.schemas.create(replace(table.table_schema, id=1, fields=described))
     table = PaimonTable.open(path)
@@ -342,8 +342,7 @@ def test_vectors_that_are_too_large_go_through_python(spark: Any, path: str) -> 
 
 def _with_three_levels(path: str) -> PaimonTable:
     """A compacted table of 20,000 ids, one of them newer and another newer yet."""
-    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
-    table = PaimonTable.create(path, KEYED, ["id"], options=options)
+    table = PaimonTable.create(path, KEYED, ["id"], options=VECTORS)
     for ids in (range(20_000), [7_000], [12_345]):
         table.append(_keyed(ids))
         table.compact()
@@ -604,8 +603,7 @@ def test_settings_of_the_session_change_no_answer(spark: Any, path: str, setting
     types = {n: VALUE_TYPES[n] for n in ("text", "bytes", "day", "milli", "micro", "instant", "money", "row", "map")}
     types["t.xt"] = pa.int32()
     schema = pa.schema([("id", pa.int64()), *types.items()])
-    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
-    table = PaimonTable.create(path, schema, ["id"], options=options)
+    table = PaimonTable.create(path, schema, ["id"], options=PARTLY)
     rng = random.Random(1)
     for ids in (range(100), range(0, 100, 9)):
         made = [{"id": i, **{n: _value(rng, t) for n, t in types.items()}} for i in ids]
