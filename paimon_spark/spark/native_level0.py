@@ -86,8 +86,8 @@ class CoveredSection:
             return OlderVersions(files, vectors, levels.runs, None, wanted).of(self.new)
 
     def files(self, schema: TableSchema) -> Section:
-        """What Spark may read: ``upper``, and a single file of level 0 to whose rows older versions add nothing. Those
-        of it that hold deletes are not sorted out here."""
+        """What Spark may read, if it holds no deletes: ``upper``, and a single file of level 0 to whose rows older
+        versions add nothing."""
         return (*self.new, *self.upper) if len(self.new) == 1 and self._newest_decides(schema) else self.upper
 
     def rest(self, schema: TableSchema, older: Callable[[], Positions]) -> tuple[Section, Positions]:

@@ -81,6 +81,35 @@ def test_both_parts_of_random_tables_are_the_table(tmp_path: Path, number: int) 
         assert True in ways
 
 
+@pytest.mark.parametrize("number", range(sized(6, 500)))
+def test_random_tables_of_which_the_newest_record_decides(path: str, number: int) -> None:
+    rng = seeded(f"newest records {number}")
+    options = {"bucket": rng.choice(["1", "2"]), "deletion-vectors.enabled": rng.choice(["true", "false"])}
+    table = PaimonTable.create(path, KEYED, ["id"], options={"write-only": "true", **options})
+    model: dict[int, tuple[int, str]] = {}
+
+    def append(ids: list[int]) -> None:
+        v = rng.randrange(100)
+        names = ["n" * rng.randrange(9) for _ in ids]
+        table.append(pa.table([ids, [v] * len(ids), names], schema=KEYED))
+        model.update({id_: (v, name) for id_, name in zip(ids, names, strict=True)})
+
+    append(rng.sample(range(3000), 2000))
+    table.compact(full=True)
+    native = 0
+    for _ in range(8):
+        append(rng.sample(range(rng.choice([0, 1500]), 3300), rng.choice([1, 5, 20, 70])))
+        plan, rows = both_parts(table)
+        assert {row["id"]: (row["v"], row["name"]) for row in rows.to_pylist()} == model
+        assert rows.num_rows == len(model)
+        for filters in ([("id", ">", rng.randrange(3000))], [("v", "<", 50)], [("v", "=", 3), ("id", "<=", 999)]):
+            assert_same_rows(both_parts(table, ["name"], filters)[1], table.read(["name"], filters))
+        native += sum(f.file.level == 0 and bool(plan.hidden) for f in plan.files)
+        if rng.random() < 0.5:
+            table.compact(full=rng.random() < 0.5)
+    assert native
+
+
 @pytest.mark.parametrize("options", [VECTORS, PLAIN], ids=["vectors", "plain"])
 def test_keys_that_are_told_apart_by_their_bits(path: str, options: dict[str, str]) -> None:
     schema = pa.schema([("f", pa.float64()), ("d", pa.decimal128(20, 2)), ("t", pa.string()), ("v", pa.int32())])
@@ -151,6 +180,17 @@ def test_a_single_file_of_level_0_is_native_where_the_newest_record_decides(
     assert df.where("v = 2").count() == 3
     assert_native(spark, table, ["name"], [("v", "=", 1)])
     assert_native(spark, table, ["v"], [("id", "<=", 4)])
+
+
+def test_files_of_level_0_of_one_size_cost_no_join(spark: Any, path: str) -> None:
+    table = _compacted(path, bucket="8")
+    table.append(_keyed(range(16), 2))
+    sizes = [file.size for split in table.scan().splits for file in split.files if file.level == 0]
+    assert len(set(sizes)) < len(sizes)
+    assert not plan_of(table).rest
+    df = assert_native(spark, table)
+    assert "Join" not in _plan(df)
+    assert df.where("v = 2").count() == 16
 
 
 @pytest.mark.parametrize(
