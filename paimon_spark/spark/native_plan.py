@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from threading import Lock
@@ -41,6 +42,8 @@ NATIVE = Option("scan.native", True, parse_bool)
 BROADCAST_SIZE: Option[int] = Option("scan.native.broadcast-size", 64 * MB, parse_memory)
 
 SHAPES = 16
+# Sections whose older versions are searched at once.
+_SEARCHES = 4
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.parquet")
 
 Columns = tuple[FileColumn, ...]
@@ -112,7 +115,9 @@ class NativePlan:
     def _older(self) -> Mapping[Place, Positions]:
         if self.told is not None:
             return self.told
-        return {place: section.older(self.scan) for place, section in self.covered.items()}
+        with ThreadPoolExecutor(_SEARCHES) as pool:
+            found = pool.map(lambda section: section.older(self.scan), self.covered.values())
+            return dict(zip(self.covered, found, strict=True))
 
     def _older_at(self, place: Place) -> Positions:
         return self.older[place]
