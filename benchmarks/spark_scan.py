@@ -204,7 +204,7 @@ def show(name: str, found: Mapping[str, Seconds]) -> None:
 def note(key: str, query: str, percent: int, found: Mapping[str, Seconds], results: dict[str, dict[str, Any]]) -> None:
     """Put what has a goal into the last line."""
     native, plain, python = (found[name] for name in ("native", "plain", "python"))
-    if query == "full scan" and percent in PLAIN_GOALS and "level 0" not in key:
+    if query == "full scan" and percent in PLAIN_GOALS:
         results[f"{key}, native to plain"] = verdict(native, plain, PLAIN_GOALS[percent], at_most=True)
     if query in PYTHON_GOALS:
         results[f"{key}, python to native"] = verdict(native, python, PYTHON_GOALS[query])
