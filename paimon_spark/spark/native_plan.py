@@ -14,6 +14,7 @@ driver has found.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,14 +93,18 @@ class NativePlan:
         if not _is_possible(scan):
             return cls(scan, splits, ())
         covered = covered_sections(scan, splits)
-        if told is not None:
-            covered = {place: section for place, section in covered.items() if place in told}
         found = _of_few_shapes(_told_apart(_candidates(scan, splits, covered)))
         limit = scan.table_schema.options.get_option(BROADCAST_SIZE)
         new_rows = _new_rows(covered)
         chosen, covered = _settled(_broadcastable(found, new_rows, limit), covered)
         files = tuple(replace(f, is_covered=True) if f.file.name in new_rows else f for f in chosen)
         return cls(scan, splits, files, covered, told)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for two plans of one scan that give Spark the same files."""
+        names = "\n".join(f.file.name for f in self.files)
+        return hashlib.blake2b(names.encode(), digest_size=16).hexdigest()
 
     @property
     def older(self) -> Mapping[Place, Positions]:

@@ -1,8 +1,8 @@
 """RestDataSource: the part of a native read that must be merged.
 
-It is the Python source, told by three options which snapshot and schema the driver planned with, and which older
-versions it found; it makes the same plan (:mod:`paimon_spark.spark.native_plan`) and reads what that leaves.
-:func:`paimon_spark.read` uses it and nobody else. Older versions are told as JSON::
+It is the Python source, told by options which snapshot and schema the driver planned with, and which older versions it
+found; it makes the same plan (:mod:`paimon_spark.spark.native_plan`), which a fingerprint proves, and reads what that
+leaves. :func:`paimon_spark.read` uses it and nobody else. Older versions are told as JSON::
 
     [[number of the split, of the section in it, {name of a file: roaring bitmap of positions, as Base64}], …]
 """
@@ -18,6 +18,7 @@ from typing import Any
 
 from pyroaring import BitMap
 
+from paimon_spark.errors import InvalidInput
 from paimon_spark.metadata.snapshot import Snapshot
 from paimon_spark.read.scan import Scan
 from paimon_spark.read.split import Split
@@ -31,7 +32,7 @@ from paimon_spark.storage.credentials import storage_options
 from paimon_spark.table import PaimonTable
 
 REST = f"{NAME}-rest"
-_SNAPSHOT, _SCHEMA, _OLDER = "native.snapshot", "native.schema", "native.older"
+_SNAPSHOT, _SCHEMA, _OLDER, _FILES = "native.snapshot", "native.schema", "native.older", "native.files"
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,22 @@ class RestScan(Scan):
     scan."""
 
     older: Mapping[Place, Positions] = field(default_factory=dict)
+    fingerprint: str = ""
 
     @cached_property
     def splits(self) -> list[Split]:
-        """What Spark's own reader does not read."""
-        return list(NativePlan.of(self, super().splits, self.older).rest)
+        """What Spark's own reader does not read.
+
+        :raises InvalidInput: the driver has given Spark other files than this plan would
+        """
+        plan = NativePlan.of(self, super().splits, self.older)
+        if plan.fingerprint != self.fingerprint:
+            raise InvalidInput(
+                f"the driver and a Python worker planned the read of snapshot {self.snapshot_id} of "
+                f"{self.metadata.paths.root} differently: let both run one version of paimon_spark, or set "
+                "'scan.native' to false"
+            )
+        return list(plan.rest)
 
     def __reduce__(self) -> Any:
         return Scan, tuple(getattr(self, f.name) for f in fields(Scan))
@@ -57,6 +69,7 @@ def pinned(plan: NativePlan) -> dict[str, str]:
         _SNAPSHOT: plan.scan.snapshot.serialize().decode(),
         _SCHEMA: str(plan.scan.table_schema.id),
         _OLDER: _older_json(plan.older),
+        _FILES: plan.fingerprint,
     }
 
 
@@ -89,7 +102,7 @@ def rest_scan(options: Mapping[str, str]) -> RestScan:
     snapshot = Snapshot.parse(options[_SNAPSHOT].encode(), metadata.paths.root)
     scan = Scan.of(metadata, schema, snapshot, chosen_columns(options), options.get(FILTERS))
     own = {f.name: getattr(scan, f.name) for f in fields(Scan)}
-    return RestScan(**own, older=_parse_older(options[_OLDER]))
+    return RestScan(**own, older=_parse_older(options[_OLDER]), fingerprint=options[_FILES])
 
 
 class RestDataSource(PaimonDataSource):

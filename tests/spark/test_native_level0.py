@@ -16,7 +16,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark import PaimonTable
-from paimon_spark.errors import CorruptFile, NotFound
+from paimon_spark.errors import CorruptFile, InvalidInput, NotFound
 from paimon_spark.read.scan import Scan
 from paimon_spark.spark import native_level0, native_local
 from paimon_spark.spark.native_plan import NativePlan
@@ -342,6 +342,29 @@ def test_masks_that_are_too_large_leave_the_section_to_python(spark: Any, path: 
     assert "Join" in _plan(assert_native(spark, table, **joined))
 
 
+def test_a_section_that_is_left_to_python_takes_the_same_place_in_both_plans(path: str) -> None:
+    """Its small masks push the mask of another file out of the bound, in the plan of the rest too."""
+    schema = pa.schema([("p", pa.string()), *KEYED])
+    table = PaimonTable.create(path, schema, ["p", "id"], ["p"], VECTORS | {"merge-engine": "partial-update"})
+
+    def append(p: str, ids: Sequence[int]) -> None:
+        table.append(_keyed(ids).add_column(0, "p", pa.array([p] * len(ids))))
+
+    append("covered", range(40_000))
+    append("other", range(20_000))
+    table.compact(full=True)
+    append("covered", range(0, 40_000, 900))
+    append("other", range(0, 20_000, 300))
+    table.compact()
+    append("covered", range(0, 40_000, 2000))
+    bound = {"scan.native.broadcast-size": "3000 b"}
+    plan, rows = both_parts(table, **bound)
+    assert not plan.covered
+    assert {f.deletion for f in plan.files} == {None}
+    assert {f.deletion is None for f in plan_of(table, filters=[("p", "=", "other")], **bound).files} == {True, False}
+    assert_same_rows(rows, table.read())
+
+
 def test_files_that_vectors_part_need_no_merging_beside_level_0(path: str) -> None:
     table = _compacted(path)
     table.append(_keyed(range(0, 400, 9)))
@@ -388,6 +411,16 @@ def test_tasks_get_a_plain_scan(path: str) -> None:
     rest = rest_scan(options)
     assert rest.older
     assert type(pickle.loads(pickle.dumps(rest))) is Scan
+
+
+def test_a_worker_that_plans_otherwise_than_the_driver_reads_nothing(path: str) -> None:
+    table = _compacted(path, **{"merge-engine": "partial-update"})
+    table.append(_keyed([3]))
+    scan = table.scan()
+    options = {"path": path, COLUMNS: columns_json(scan.columns), **pinned(NativePlan.of(scan, scan.splits))}
+    assert len(rest_scan(options).splits) == 1
+    with pytest.raises(InvalidInput, match=r"snapshot 3 of .* differently"):
+        _ = rest_scan({**options, "scan.native.broadcast-size": "1 b"}).splits
 
 
 def test_a_damaged_or_missing_upper_file_is_an_error_at_opening(spark: Any, path: str) -> None:
