@@ -37,8 +37,10 @@ from paimon_spark.rows.bucket import assign_buckets
 from paimon_spark.types import parse_type
 
 SCRATCH = REPO / "build" / "bench-spark"
-ROWS, ROUNDS, SECONDS = 5_000_000, 5, 15.0
+ROWS, ROUNDS, SECONDS = 5_000_000, 7, 20.0
 LEAST_ROUNDS = 3
+# Turns that are not counted: the JVM compiles.
+WARM_UP = 2
 DELETED = (0, 1, 5, 20)
 NARROW = {"id": pa.int64(), "v": pa.int32(), "s": pa.string(), "x": pa.float64()}
 WIDE = {"id": pa.int64(), **{f"c{i}": (pa.int32(), pa.string(), pa.int64())[i % 3] for i in range(19)}}
@@ -158,7 +160,7 @@ def measure_many_files(session: Any, results: dict[str, dict[str, Any]]) -> None
     label = f"{len(files):,} files"
     print(f"\n{label}", flush=True)
     for query in (Query("opening", lambda df: df), Query("count", lambda df: df.count())):
-        found = rounds(contestants, query, 1, 0)
+        found = rounds(contestants, query, 1, 0, warm_up=1)
         show(query.name, found)
         native, plain = found["native"], found["plain"]
         if query.name == "opening":
@@ -172,19 +174,19 @@ def checksum(df: Any) -> Any:
 
 
 def rounds(
-    contestants: Mapping[str, Callable[[], Any]], query: Query, turns: int, seconds: float
+    contestants: Mapping[str, Callable[[], Any]], query: Query, turns: int, seconds: float, warm_up: int = WARM_UP
 ) -> dict[str, Seconds]:
-    """Median wall and CPU seconds of each contestant, after one turn to warm up. No turn above the third begins
-    after ``seconds``."""
+    """Median wall and CPU seconds of each contestant, after ``warm_up`` turns. No turn above the third that counts
+    begins after ``seconds``."""
     taken: dict[str, list[Seconds]] = {name: [] for name in contestants}
     begin = time.perf_counter()
-    for turn in range(turns + 1):
-        if turn > LEAST_ROUNDS and time.perf_counter() - begin > seconds:
+    for turn in range(warm_up + turns):
+        if turn >= warm_up + LEAST_ROUNDS and time.perf_counter() - begin > seconds:
             break
         for name, frame in contestants.items():
             cpu, wall = tree_cpu_seconds(), time.perf_counter()
             query.run(frame())
-            if turn:
+            if turn >= warm_up:
                 taken[name].append((time.perf_counter() - wall, tree_cpu_seconds() - cpu))
     return {name: (median(w for w, _ in runs), median(c for _, c in runs)) for name, runs in taken.items()}
 
