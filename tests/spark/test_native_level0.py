@@ -72,7 +72,8 @@ def test_both_parts_of_random_tables_are_the_table(tmp_path: Path, number: int) 
             (["x", "k"], [("a", ">", 3)]),
             (["c"], [("k", "<=", 300), ("x", "!=", 2)]),
         ]:
-            plan, rows = both_parts(table, columns, filters)
+            bound = {"scan.native.broadcast-size": rng.choice(["64 mb", "64 mb", "1 kb", "600 b"])}
+            plan, rows = both_parts(table, columns, filters, **bound)
             assert_same_rows(rows, table.read(columns, filters))
             ways.add((bool(plan.files), bool(plan.rest)))
             ways.add(bool(plan.hidden))
