@@ -93,7 +93,7 @@ class NativePlan:
         if not _is_possible(scan):
             return cls(scan, splits, ())
         covered = covered_sections(scan, splits)
-        found = _of_few_shapes(_told_apart(_candidates(scan, splits, covered)))
+        found = _of_few_shapes(_told_apart(_candidates(scan, splits, covered), splits))
         limit = scan.table_schema.options.get_option(BROADCAST_SIZE)
         new_rows = _new_rows(covered)
         chosen, covered = _settled(_broadcastable(found, new_rows, limit), covered)
@@ -207,9 +207,11 @@ def _readable_files(
         yield from (f for f in files if f.delete_row_count == 0 and _PLAIN_NAME.fullmatch(f.name))
 
 
-def _told_apart(files: Iterable[NativeFile]) -> list[NativeFile]:
-    """Without files whose numbers are alike, by which Spark's rows are told apart: those of one name, for instance."""
-    found = list(files)
+def _told_apart(files: Iterable[NativeFile], splits: Iterable[Split]) -> list[NativeFile]:
+    """Without files of a name that ``splits`` have twice, and those whose numbers are alike, by which Spark's rows are
+    told apart."""
+    names = Counter(file.name for split in splits for file in split.files)
+    found = [f for f in files if names[f.file.name] == 1]
     alike = Counter(f.number >> NUMBER_SHIFT for f in found)
     return [f for f in found if alike[f.number >> NUMBER_SHIFT] == 1]
 

@@ -305,6 +305,20 @@ def test_files_that_may_hold_deletes_go_through_python(path: str, deletes: int |
         table.append(_keyed([3]))
 
 
+def test_a_file_of_another_buckets_name_goes_through_python(path: str) -> None:
+    table = _compacted(path, bucket="2")
+    scan = table.scan()
+    one, other = scan.splits
+    assert len(NativePlan.of(scan, scan.splits).files) == 2
+    ((file,),) = one.sections
+    (wrong,) = other.files
+    for delete_row_count in (0, 1):
+        copy = wrong._replace(name=file.name, delete_row_count=delete_row_count)
+        plan = NativePlan.of(scan, [one, replace(other, sections=((copy,),))])
+        assert not plan.files
+        assert [split.files for split in plan.rest] == [(file,), (copy,)]
+
+
 def test_bounds(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _compacted(path, 800, bucket="1")
     table.append(_keyed(range(100)))
