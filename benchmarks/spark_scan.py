@@ -283,7 +283,8 @@ def file_names(path: str) -> Iterator[str]:
 
 
 def tree_cpu_seconds() -> float:
-    """User and system seconds of this process, all below it, and their children that have ended (Linux)."""
+    """User and system seconds of this process, all below it, and their children that have ended (Linux). A Python
+    worker that Spark ends without waiting for it takes its own away."""
     parents: dict[int, tuple[int, int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():

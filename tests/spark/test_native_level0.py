@@ -380,6 +380,15 @@ def test_a_section_that_is_left_to_python_takes_the_same_place_in_both_plans(pat
     assert_same_rows(rows, table.read())
 
 
+def test_a_file_of_level_0_stays_with_a_section_that_is_left_to_python(path: str) -> None:
+    table = _compacted(path)
+    table.append(_keyed([3, 900], 2))
+    assert [f.file.level for f in plan_of(table).files] == [0, 5]
+    plan, rows = both_parts(table, **{"scan.native.broadcast-size": "1 b"})
+    assert not plan.files
+    assert_same_rows(rows, table.read())
+
+
 def test_files_that_vectors_part_need_no_merging_beside_level_0(path: str) -> None:
     table = _compacted(path)
     table.append(_keyed(range(0, 400, 9)))
